@@ -142,6 +142,14 @@ if(BYTETAPE_CUDNN_FRONTEND AND BYTETAPE_CUDNN_LIBRARY)
   set(BYTETAPE_HAS_CUDNN ON)
 endif()
 
+# Device times of recordings use CUPTI, which a program loads when it asks for them.
+find_path(BYTETAPE_CUPTI_INCLUDE cupti.h HINTS ${CUDAToolkit_CUPTI_INCLUDE_DIR} ${CUDAToolkit_INCLUDE_DIRS}
+  ${CUDAToolkit_LIBRARY_ROOT}/extras/CUPTI/include DOC "Folder of cupti.h")
+set(BYTETAPE_HAS_CUPTI OFF)
+if(BYTETAPE_CUPTI_INCLUDE)
+  set(BYTETAPE_HAS_CUPTI ON)
+endif()
+
 # Collectives between GPUs use NCCL.
 set(BYTETAPE_HAS_NCCL OFF)
 if(BYTETAPE_NCCL)

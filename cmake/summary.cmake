@@ -22,6 +22,8 @@ bytetape_say_found("CUDA" "${BYTETAPE_HAS_CUDA}" "yes, nvcc ${CMAKE_CUDA_COMPILE
 if(BYTETAPE_HAS_CUDA)
   bytetape_say_found("cuDNN" "${BYTETAPE_HAS_CUDNN}" "yes, ${BYTETAPE_CUDNN_LIBRARY}"
     "no, it or cudnn-frontend was not found: convolutions use our own kernels, which are slower")
+  bytetape_say_found("CUPTI" "${BYTETAPE_HAS_CUPTI}" "yes, ${BYTETAPE_CUPTI_INCLUDE}"
+    "no, cupti.h was not found: recordings have no device times")
 endif()
 if(NOT BYTETAPE_ONEDNN)
   set(why "off (BYTETAPE_ONEDNN=OFF)")

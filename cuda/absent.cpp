@@ -5,6 +5,7 @@
 #include "bytetape/cuda/plans.h"
 #include "bytetape/cuda/runtime/interop.h"
 #include "bytetape/cuda/runtime/runtime.h"
+#include "bytetape/cuda/timer/timer.h"
 
 namespace bytetape::cuda {
 namespace {
@@ -35,6 +36,7 @@ void wait_for_all(int) noexcept {}
 int set_current(int index) noexcept { return index; }
 std::uint64_t mark(int) { fail_absent(); }
 void wait_for(int, std::uint64_t) noexcept {}
+memory::DeviceTimer& device_timer() { fail_absent(); }
 Event::Event(int index) : index_(index) { fail_absent(); }
 Event::~Event() = default;
 void Event::record() { fail_absent(); }

@@ -8,6 +8,7 @@
 #include "bytetape/cuda/runtime/interop.h"
 #include "bytetape/cuda/runtime/per_device.h"
 #include "bytetape/cuda/runtime/runtime.h"
+#include "bytetape/cuda/timer/timer.h"
 
 namespace bytetape {
 namespace {
@@ -62,7 +63,8 @@ const Backend& detail::cuda_backend() {
                            .interop = &interop,
                            .pinned = pinned,
                            .meta_pinned = meta_pinned,
-                           .mark = cuda::mark};
+                           .mark = cuda::mark,
+                           .device_timer = cuda::device_timer};
   return all;
 }
 

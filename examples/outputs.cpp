@@ -44,6 +44,11 @@ void check_outputs(const Options& o, const std::string& picture_option) {
                     "--memory-log: '", recording,
                     "' is not a regular file, and --memory-report reads the recording from it: name another file");
 
+  check<ValueError>(o.device_times == 0 || !recording.empty(),
+                    "--device-times: no recording is written: add --memory-log FILE or --memory-report FILE.html");
+  check<ValueError>(o.device_times == 0 || (!o.predict && o.device.starts_with("cuda")),
+                    "--device-times: only a run with --device cuda has device times");
+
   const std::vector<File> files{
       {"--json", o.json},          {"--memory-report", o.memory_report}, {"--memory-log", o.recorded_to()},
       {picture_option, o.picture}, {"--checkpoint", o.checkpoint},       {"--resume", o.resume}};

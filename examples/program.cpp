@@ -196,7 +196,7 @@ int run(const Example& example, const Options& o) {
     return 0;
   }
   std::optional<memory::Recording> recording;
-  if (!o.recorded_to().empty()) recording.emplace(o.recorded_to(), example.name);
+  if (!o.recorded_to().empty()) recording.emplace(o.recorded_to(), example.name, recording_options(o));
   ExampleCounts counts = example.counts;
   try {
     return train(example, o, counts, recording) ? 0 : 128 + interrupted();

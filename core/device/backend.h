@@ -11,6 +11,7 @@ class KernelTable;
 struct Interop;
 namespace memory {
 class Allocator;
+class DeviceTimer;
 class PinnedMemory;
 }  // namespace memory
 
@@ -67,6 +68,10 @@ struct Backend {
   /// Returns a mark: a nonzero number that the device passes once it has done the earlier work of the thread's stream.
   /// Later marks are higher. Null if there is no pinned memory.
   std::uint64_t (*mark)(int index) = nullptr;
+  /// Returns what times the work of all devices of the type (core/memory/recording/device_timer.h).
+  /// Throws DeviceError, with the reason, if there is no such device, or if the driver's profiling library is missing.
+  /// Null if kernels finish before they return.
+  memory::DeviceTimer& (*device_timer)() = nullptr;
 };
 
 /// Replaces the backend of a device type. A null table restores the built-in one. No tensor of the type may exist.

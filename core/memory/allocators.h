@@ -1,4 +1,6 @@
 #pragma once
+#include <atomic>
+#include <cstdint>
 #include <functional>
 
 namespace bytetape::memory {
@@ -10,6 +12,11 @@ void enlist(Allocator& a);
 void delist(Allocator& a);
 /// Notes a new limit in a running recording. The caller must not hold the allocator's locks.
 void note_limit(const Allocator& a);
+/// Whether a running recording has device times (RecordingOptions), so that steps are reported to it.
+inline constinit std::atomic<bool> has_device_times{false};
+/// Reports to the recording that this thread began step `number`, or is about to end it. The caller must not hold the
+/// allocator's locks.
+void note_step(const Allocator& a, std::uint32_t number, bool begins);
 /// Calls f(allocator) for each listed allocator, the oldest first. The list does not change during the calls.
 void each_allocator(const std::function<void(Allocator&)>& f);
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "bytetape/core/memory/device_work.h"
 #include "bytetape/core/memory/ledger/external.h"
 #include "bytetape/core/memory/ledger/ledger.h"
 #include "bytetape/core/memory/ledger/outside.h"
@@ -59,8 +60,9 @@ struct Log {
   std::string program;             ///< title of the run
   std::vector<std::string> names;  ///< names[0] is ""
   std::vector<DeviceLog> devices;
-  std::vector<Mark> marks;    ///< each thread's in order
-  bool complete = false;      ///< false if the program ended before the recording did
+  std::vector<Mark> marks;              ///< each thread's in order
+  std::vector<DeviceWork> device_work;  ///< of the steps with device times (RecordingOptions); in order of arrival
+  bool complete = false;                ///< false if the program ended before the recording did
   std::string damage;         ///< why reading stopped: "run.memlog: at byte 812: ..."; "" if the file is whole
   bool from_ledgers = false;  ///< made by log_of(): no times, no threads, not who freed or saved a block
 };

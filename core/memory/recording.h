@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -7,6 +8,13 @@
 namespace bytetape::memory {
 
 class Recorder;
+
+/// What a Recording has besides the events of the host.
+struct RecordingOptions {
+  /// Records what GPUs did in every k-th step of the recording: in its k-th step, its 2k-th, and so on. 0 (default)
+  /// records it in none, which costs nothing.
+  std::uint32_t device_times_every = 0;
+};
 
 /// Records the memory of every device to a file while the object exists. The file has the ledgers' events, and for each
 /// the time and the thread. It also has the tensor that a block was made for, who freed and who saved it, and when
@@ -24,14 +32,18 @@ class Recording {
   /// process's name.
   /// Throws FileError if the file cannot be written.
   /// Throws ValueError if a recording is running.
-  [[nodiscard]] explicit Recording(const std::string& path, const std::string& program = {});
+  /// Throws DeviceError, with the reason, if device times are asked for and cannot be measured.
+  [[nodiscard]] explicit Recording(const std::string& path, const std::string& program = {},
+                                   const RecordingOptions& options = {});
   /// Ends the recording like finish(), but ignores errors.
   ~Recording();
 
-  /// Ends the recording and completes the file. Does nothing the second time.
+  /// Ends the recording and completes the file. With device times, waits for the device's work of timed steps. Does
+  /// nothing the second time.
   /// Throws FileError if the disk is full or failed.
+  /// Throws DeviceError if the device times failed. The file is complete otherwise.
   void finish();
-  /// Writes all events so far to the file, which stays open.
+  /// Writes all events so far to the file, which stays open. Waits like finish().
   /// Throws FileError if the disk is full or failed.
   void flush();
   const std::string& path() const { return path_; }

@@ -8,6 +8,7 @@
 
 #include "bytetape/cuda/alignment.h"
 #include "bytetape/cuda/runtime/launch.h"
+#include "bytetape/cuda/timer/replaced_node.h"
 
 namespace bytetape::cuda {
 namespace {
@@ -58,6 +59,7 @@ void replace(cudaGraph_t graph, cudaGraphNode_t memset, const cudaMemsetParams& 
   cudaGraphNode_t node = nullptr;
   check(cudaGraphAddKernelNode(&node, graph, before.data(), before.size(), &fill));
   for (cudaGraphNode_t next : behind) check(cudaGraphAddDependencies(graph, &node, &next, nullptr, 1));
+  note_replaced_node(memset, node);
   check(cudaGraphDestroyNode(memset));
 }
 

@@ -128,26 +128,32 @@ void print_time(const Sum& s) {
   fmt::print("  {:<32} {:>10} {:>10} {:>11}\n", s.name, memory::format_time(s.a), memory::format_time(s.b), change);
 }
 
-/// Prints the mean time of a step, and of the ops that differ most, if both runs have times.
+/// Prints the mean time of a step, and of the ops that differ most, if both runs have times. These are times of the
+/// device if both have them, else of the host.
 void compare_times(const memory::Log& a, const memory::Log& b) {
   const std::vector<memory::StepTime> as = memory::step_times(a), bs = memory::step_times(b);
   if (as.empty() || bs.empty()) return;
+  const memory::StepTime mean_a = memory::mean_of(later_steps(as)), mean_b = memory::mean_of(later_steps(bs));
+  const bool of_device = mean_a.device && mean_b.device;
   std::map<std::string, Sum> sums;
   const auto add = [&](const memory::Log& log, const memory::StepTime& mean, std::size_t Sum::*side) {
     for (const TimeRow& r : time_rows(log, mean, "op")) {
       Sum& sum = sums[r.name + " " + r.phase];
       sum.name = r.name + " " + r.phase;
-      sum.*side = r.time;
+      sum.*side = of_device ? r.device_time : r.time;
     }
   };
-  const memory::StepTime mean_a = memory::mean_of(later_steps(as)), mean_b = memory::mean_of(later_steps(bs));
   add(a, mean_a, &Sum::a);
   add(b, mean_b, &Sum::b);
   std::vector<Sum> rows;
   for (const auto& [name, sum] : sums) rows.push_back(sum);
   std::stable_sort(rows.begin(), rows.end(), [](const Sum& x, const Sum& y) { return x.change() > y.change(); });
-  rows.insert(rows.begin(), {"all", mean_a.time(), mean_b.time()});
-  fmt::print("\n{:<34} {:>10} {:>10} {:>11}\n", "time of the host, mean of a step", "A", "B", "B − A");
+  if (of_device)
+    rows.insert(rows.begin(), {"all, with gaps", mean_a.device->span(), mean_b.device->span()});
+  else
+    rows.insert(rows.begin(), {"all", mean_a.time(), mean_b.time()});
+  fmt::print("\n{:<34} {:>10} {:>10} {:>11}\n",
+             of_device ? "time of the device, mean of a step" : "time of the host, mean of a step", "A", "B", "B − A");
   for (std::size_t i = 0; i < std::min(modules_shown, rows.size()); ++i) print_time(rows[i]);
 }
 

@@ -39,6 +39,7 @@ struct Arguments {
   std::uint64_t limit = 0;
   std::uint32_t step = 0;
   std::size_t rows = 20;
+  bool kernels = false;
 };
 
 void add_log(CLI::App& command, std::string& path, const char* name = "LOG") {
@@ -50,7 +51,8 @@ void add_device(CLI::App& command, Arguments& a, const char* otherwise = "the on
 
 int run(const CLI::App& app, const Arguments& a) {
   if (app.got_subcommand("summary")) return examples::summary(a.log);
-  if (app.got_subcommand("times")) return examples::times(a.log, a.step, a.by, a.rows);
+  if (app.got_subcommand("times"))
+    return a.kernels ? examples::kernels(a.log, a.step, a.rows) : examples::times(a.log, a.step, a.by, a.rows);
   if (app.got_subcommand("report")) return examples::page(a.page);
   if (app.got_subcommand("diff")) return examples::difference(a.log, a.other, a.device);
   if (app.got_subcommand("export")) return examples::write_export(a.log, a.format, a.device, a.out);
@@ -73,8 +75,10 @@ int main(int argc, char** argv) {
   add_log(*times, a.log);
   times->add_option("--step", a.step, "number of the step; default: the mean of all steps after the first")
       ->check(CLI::PositiveNumber);
-  times->add_option("--by", a.by, "op, module, or call: an op in a module")
-      ->check(CLI::IsMember({"op", "module", "call"}));
+  auto* by = times->add_option("--by", a.by, "op, module, or call: an op in a module")
+                 ->check(CLI::IsMember({"op", "module", "call"}));
+  times->add_flag("--kernels", a.kernels, "of a recording with device times: the kernels and copies, with their ops")
+      ->excludes(by);
   times->add_option("--rows", a.rows, "the most rows to print")->check(CLI::PositiveNumber);
 
   CLI::App* report = app.add_subcommand("report", "write an HTML page for a browser");

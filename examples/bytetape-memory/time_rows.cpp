@@ -1,10 +1,23 @@
 #include "examples/bytetape-memory/time_rows.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
+#include <set>
+#include <tuple>
 #include <utility>
 
 namespace bytetape::examples {
+namespace {
+
+template <class Key, class Row>
+std::vector<Row> values_of(std::map<Key, Row>& groups) {
+  std::vector<Row> rows;
+  for (auto& [key, row] : groups) rows.push_back(std::move(row));
+  return rows;
+}
+
+}  // namespace
 
 std::vector<TimeRow> time_rows(const memory::Log& log, const memory::StepTime& step, const std::string& by) {
   std::map<std::pair<std::string, std::string>, TimeRow> groups;
@@ -18,11 +31,47 @@ std::vector<TimeRow> time_rows(const memory::Log& log, const memory::StepTime& s
     row.phase = phase;
     row.calls += r.calls;
     row.time += r.time;
+    row.device_time += r.device_time;
   }
-  std::vector<TimeRow> rows;
-  for (auto& [key, row] : groups) rows.push_back(std::move(row));
-  std::stable_sort(rows.begin(), rows.end(), [](const TimeRow& a, const TimeRow& b) { return a.time > b.time; });
+  std::vector<TimeRow> rows = values_of(groups);
+  std::stable_sort(rows.begin(), rows.end(), [](const TimeRow& a, const TimeRow& b) {
+    return std::tuple(a.device_time, a.time) > std::tuple(b.device_time, b.time);
+  });
   return rows;
+}
+
+std::vector<KernelRow> kernel_rows(const memory::Log& log, const std::vector<memory::StepTime>& steps) {
+  std::set<std::uint32_t> numbers;
+  for (const memory::StepTime& s : steps) numbers.insert(s.step);
+  std::map<std::tuple<memory::DeviceWork::Kind, memory::NameId, memory::NameId, memory::NameId>, KernelRow> groups;
+  for (const memory::DeviceWork& w : log.device_work) {
+    if (!numbers.contains(w.step)) continue;
+    KernelRow& row = groups[{w.kind, w.name, w.op, w.module}];
+    row.kernel = w.name ? log.names[w.name] : memory::to_string(w.kind);
+    row.op = log.names[w.op];
+    row.module = log.names[w.module];
+    ++row.count;
+    row.bytes += w.bytes;
+    row.time += w.time();
+  }
+  std::vector<KernelRow> rows = values_of(groups);
+  std::stable_sort(rows.begin(), rows.end(), [](const KernelRow& a, const KernelRow& b) { return a.time > b.time; });
+  return rows;
+}
+
+std::uint64_t median_time(const std::vector<memory::StepTime>& steps) {
+  std::vector<std::uint64_t> times;
+  for (const memory::StepTime& s : steps) times.push_back(s.time());
+  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+  std::nth_element(times.begin(), middle, times.end());
+  return *middle;
+}
+
+std::vector<memory::StepTime> steps_with_device(const std::vector<memory::StepTime>& steps, bool with) {
+  std::vector<memory::StepTime> chosen;
+  std::copy_if(steps.begin(), steps.end(), std::back_inserter(chosen),
+               [&](const memory::StepTime& s) { return s.device.has_value() == with; });
+  return chosen;
 }
 
 std::vector<memory::StepTime> later_steps(const std::vector<memory::StepTime>& steps) {

@@ -11,11 +11,27 @@ namespace bytetape::examples {
 struct TimeRow {
   std::string name, phase;
   std::uint64_t calls = 0, time = 0;  ///< time in nanoseconds
+  std::uint64_t device_time = 0;      ///< likewise; 0 without device times
 };
 
-/// Adds up the rows of a step, the most time first. `by` is "op", "module" or "call", which is an op in a module. All
-/// time between ops is one row, except by module.
+/// Adds up the rows of a step, the most device time first, or else the most time. `by` is "op", "module" or "call",
+/// which is an op in a module. All time between ops is one row, except by module.
 std::vector<TimeRow> time_rows(const memory::Log& log, const memory::StepTime& step, const std::string& by);
+
+/// The kernels of one name that an op launched, or its copies or fills of one kind.
+struct KernelRow {
+  std::string kernel, op, module;
+  std::uint64_t count = 0, bytes = 0;  ///< bytes of copies and fills
+  std::uint64_t time = 0;              ///< nanoseconds; work that overlaps counts in full
+};
+
+/// Adds up the device work of the steps with these numbers, the most time first.
+std::vector<KernelRow> kernel_rows(const memory::Log& log, const std::vector<memory::StepTime>& steps);
+
+/// The median time of a step on the host, in nanoseconds. `steps` must not be empty.
+std::uint64_t median_time(const std::vector<memory::StepTime>& steps);
+/// The steps with device times, or those without.
+std::vector<memory::StepTime> steps_with_device(const std::vector<memory::StepTime>& steps, bool with);
 
 /// The steps after the first, or the only one.
 std::vector<memory::StepTime> later_steps(const std::vector<memory::StepTime>& steps);

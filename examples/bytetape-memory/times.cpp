@@ -14,29 +14,45 @@
 namespace bytetape::examples {
 namespace {
 
-void print_row(const TimeRow& r, std::uint64_t whole, std::size_t width) {
+/// The columns of the device, "" in a step without device times.
+std::string device_columns(std::uint64_t time, const memory::StepTime& step) {
+  if (!step.device) return "";
+  return fmt::format(" {:>9}{:>6}", memory::format_time(time), memory::format_share(time, step.device->span()));
+}
+
+/// The bar shows the device's time in a step that has it.
+void print_row(const TimeRow& r, const memory::StepTime& step, std::size_t width) {
   const std::string calls = r.calls ? memory::format_exact(r.calls) : "";
-  fmt::print("  {:<{}}  {:<9} {:>8} {:>9}{:>6}  {}\n", r.name, width, r.phase, calls, memory::format_time(r.time),
-             memory::format_share(r.time, whole), memory::format_bar(r.time, whole, 20));
+  const std::string bar = step.device ? memory::format_bar(r.device_time, step.device->span(), 20)
+                                      : memory::format_bar(r.time, step.time(), 20);
+  fmt::print("  {:<{}}  {:<9} {:>8} {:>9}{:>6}{}  {}\n", r.name, width, r.phase, calls, memory::format_time(r.time),
+             memory::format_share(r.time, step.time()), device_columns(r.device_time, step), bar);
 }
 
 void print_table(const std::vector<TimeRow>& rows, const memory::StepTime& step, const std::string& by,
                  std::size_t most) {
   const std::size_t shown = std::min(most, rows.size());
   std::size_t width = 12;
-  std::uint64_t calls = 0, rest = 0;
+  std::uint64_t calls = 0;
+  TimeRow rest{fmt::format("{} more", rows.size() - shown), ""};
   for (std::size_t i = 0; i < rows.size(); ++i) {
     calls += rows[i].calls;
-    if (i < shown)
+    if (i < shown) {
       width = std::max(width, rows[i].name.size());
-    else
-      rest += rows[i].time;
+    } else {
+      rest.time += rows[i].time;
+      rest.device_time += rows[i].device_time;
+    }
   }
-  fmt::print("  {:<{}}  {:<9} {:>8} {:>9}{:>6}\n", by == "module" ? "module" : "op", width, "phase", "calls", "time",
-             "share");
-  for (std::size_t i = 0; i < shown; ++i) print_row(rows[i], step.time(), width);
-  if (rest) print_row({fmt::format("{} more", rows.size() - shown), "", 0, rest}, step.time(), width);
-  print_row({"a step", "", calls, step.time()}, step.time(), width);
+  fmt::print("  {:<{}}  {:<9} {:>8} {:>9}{:>6}{}\n", by == "module" ? "module" : "op", width, "phase", "calls", "time",
+             "share", step.device ? fmt::format(" {:>9}{:>6}", "device", "share") : "");
+  for (std::size_t i = 0; i < shown; ++i) print_row(rows[i], step, width);
+  if (rest.time || rest.device_time) print_row(rest, step, width);
+  if (step.device && step.device->idle())
+    fmt::print("  {:<{}}  {:<9} {:>8} {:>9}{:>6}{}  {}\n", "device idle", width, "", "", "", "",
+               device_columns(step.device->idle(), step),
+               memory::format_bar(step.device->idle(), step.device->span(), 20));
+  print_row({"a step", "", calls, step.time(), step.device ? step.device->span() : 0}, step, width);
 }
 
 /// "12 steps after the first, 4.61 s at the median, from 4.52 s to 5.10 s".
@@ -46,6 +62,15 @@ std::string spread(const std::vector<memory::StepTime>& steps) {
   std::sort(times.begin(), times.end());
   return fmt::format("{} at the median, from {} to {}", memory::format_time(times[times.size() / 2]),
                      memory::format_time(times.front()), memory::format_time(times.back()));
+}
+
+/// Prints how much longer steps with device times take on the host than the others, if there are both.
+void print_overhead(const std::vector<memory::StepTime>& later) {
+  const auto timed = steps_with_device(later, true), others = steps_with_device(later, false);
+  if (timed.empty() || others.empty()) return;
+  const std::uint64_t with = median_time(timed), without = median_time(others);
+  fmt::print("{} of them with device times: {} at the median, {} without\n", timed.size(), memory::format_time(with),
+             memory::format_time(without));
 }
 
 /// The step of that number, or the mean of all steps after the first. Prints which it is.
@@ -63,7 +88,41 @@ memory::StepTime chosen(const std::vector<memory::StepTime>& steps, std::uint32_
   const std::vector<memory::StepTime> later = later_steps(steps);
   fmt::print("\n{} step{}{}: {}\n", later.size(), later.size() == 1 ? "" : "s",
              steps.size() > 1 ? " after the first" : "", spread(later));
+  print_overhead(later);
   return memory::mean_of(later);
+}
+
+/// The step of that number, or all steps with device times after the recording's first step.
+std::vector<memory::StepTime> timed_steps(const memory::Log& log, std::uint32_t number) {
+  const std::vector<memory::StepTime> steps = memory::step_times(log);
+  std::vector<memory::StepTime> timed = steps_with_device(number ? steps : later_steps(steps), true);
+  check<ValueError>(!timed.empty(),
+                    "times: the recording has no device times of a complete step: record a run on a GPU "
+                    "with RecordingOptions::device_times_every, or --device-times of the examples");
+  if (number) std::erase_if(timed, [&](const memory::StepTime& s) { return s.step != number; });
+  check<ValueError>(!timed.empty(), "times: step ", number, " has no device times");
+  return timed;
+}
+
+void print_kernels(const std::vector<KernelRow>& rows, std::size_t steps, std::size_t most) {
+  std::uint64_t all = 0;
+  std::size_t width = 14;
+  const std::size_t shown = std::min(most, rows.size());
+  for (const KernelRow& r : rows) all += r.time;
+  for (std::size_t i = 0; i < shown; ++i) width = std::max(width, std::min<std::size_t>(rows[i].kernel.size(), 60));
+  fmt::print("\ndevice work of {} step{}: count and time are those of one step, on average\n\n", steps,
+             steps == 1 ? "" : "s");
+  fmt::print("  {:<{}}  {:>6} {:>9}{:>6}  {}\n", "kernel", width, "count", "time", "share", "op and module");
+  for (std::size_t i = 0; i < shown; ++i) {
+    const KernelRow& r = rows[i];
+    const std::string op = r.op.empty() ? "(no op)" : r.op, in = r.module.empty() ? "" : " in " + r.module;
+    const std::string bytes = r.bytes ? ", " + memory::format_bytes(r.bytes / steps) : "";
+    fmt::print("  {:<{}}  {:>6} {:>9}{:>6}  {}{}{}\n", r.kernel.substr(0, width), width,
+               memory::format_exact((r.count + steps / 2) / steps), memory::format_time(r.time / steps),
+               memory::format_share(r.time, all), op, in, bytes);
+  }
+  if (shown < rows.size()) fmt::print("  {} more\n", rows.size() - shown);
+  fmt::print("  {:<{}}  {:>6} {:>9}\n", "a step", width, "", memory::format_time(all / steps));
 }
 
 }  // namespace
@@ -72,8 +131,17 @@ int times(const std::string& path, std::uint32_t step, const std::string& by, st
   const memory::Log log = read_recording(path);
   fmt::print("{}", headline(log, path));
   const memory::StepTime shown = chosen(memory::step_times(log), step);
-  fmt::print("time of the host{}\n\n", step ? "" : ", mean of these steps");
+  fmt::print("time of the host{}{}\n\n", shown.device ? ", and of the device" : "",
+             step ? "" : ", mean of these steps");
   print_table(time_rows(log, shown, by), shown, by, most);
+  return status_of(log);
+}
+
+int kernels(const std::string& path, std::uint32_t step, std::size_t most) {
+  const memory::Log log = read_recording(path);
+  fmt::print("{}", headline(log, path));
+  const std::vector<memory::StepTime> timed = timed_steps(log, step);
+  print_kernels(kernel_rows(log, timed), timed.size(), most);
   return status_of(log);
 }
 

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -8,5 +9,10 @@ namespace bytetape::examples {
 /// "module" or "call", which is an op in a module. Prints at most `most` rows. Returns the exit status.
 /// Throws ValueError if the recording has no such step.
 int times(const std::string& path, std::uint32_t step, const std::string& by, std::size_t most);
+
+/// Prints the kernels, copies and fills of a step, or of all steps with device times after the first, by their time.
+/// Prints at most `most` rows. Returns the exit status.
+/// Throws ValueError if the recording has no device times, or not of that step.
+int kernels(const std::string& path, std::uint32_t step, std::size_t most);
 
 }  // namespace bytetape::examples

@@ -104,7 +104,7 @@ void generate_text(const PublishedRun& run, const Options& o) {
   if (o.predict || device.is_meta) return predict_text(run, o, weights, tokenizer);
   memory::empty_cache(Device::cpu());  // what the file was read with
   std::optional<memory::Recording> recording;
-  if (!o.recorded_to().empty()) recording.emplace(o.recorded_to(), "gpt");
+  if (!o.recorded_to().empty()) recording.emplace(o.recorded_to(), "gpt", recording_options(o));
   manual_seed(o.seed);
   const DefaultDevice here(device);
   Generation generation(run, weights, tokenizer);

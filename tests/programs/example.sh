@@ -99,6 +99,11 @@ predict() {
   says out.txt 'memory log: predicted.memlog'
   expect 0 --predict --memory-log levers.memlog --step-in-backward --recompute
   expect 2 --predict --graph --save-on-cpu
+  expect 1 --predict --device-times 2
+  says err.txt '--device-times: no recording is written: add --memory-log'
+  expect 1 --predict --memory-log predicted.memlog --device-times 2
+  says err.txt '--device-times: only a run with --device cuda has device times'
+  expect 2 --predict --device-times -1
   predicted_page
 }
 # What is predicted is drawn, with advice; where no page can be drawn, that is said.

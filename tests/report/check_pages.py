@@ -281,9 +281,9 @@ def check_segments(page):
 
 
 ROWS = """currentDevice().steps.map((s) => ({
-  step: s.number, time: timeOfStep(currentDevice(), s),
+  step: s.number, time: timeOfStep(currentDevice(), s), device: deviceTimeOf(currentDevice(), s),
   rows: stepTimes(currentDevice(), s).map((r) => [currentDevice().names[r.module], currentDevice().names[r.op],
-    report.phases[r.phase], r.calls, r.time]) }))"""
+    report.phases[r.phase], r.calls, r.time, r.deviceTime]) }))"""
 
 
 def check_times(page, expected):
@@ -292,6 +292,8 @@ def check_times(page, expected):
     for step in found + expected:
         step["rows"].sort()
         equal(sum(row[4] for row in step["rows"]), step["time"], f"the sum of the times of step {step['step']}")
+        busy = step["device"]["busy"] if step["device"] else 0
+        equal(sum(row[5] for row in step["rows"]), busy, f"the sum of the device's times of step {step['step']}")
     equal(found, expected, "where the time of each step went")
     tab(page, "times")
     for by in (1, 2, 3):
@@ -307,6 +309,77 @@ def check_times(page, expected):
     equal(last, [next(s["time"] for s in expected if s["step"] == n) for n in (2, 3)], "times of two steps")
     page.evaluate("setTimes({ beside: null })")
     page.key("p")
+
+
+def cells(page, selector):
+    """The texts of the cells of each row that matches."""
+    return page.evaluate(f"""[...document.querySelectorAll({json.dumps(selector)})].map((row) =>
+      [...row.children].map((cell) => cell.querySelector('.time') ? Number(cell.querySelector('.time').dataset.ns) :
+        cell.textContent))""")
+
+
+def check_device_times(page, expected):
+    """The columns of the device are C++'s: rows and gaps add up to the span. Steps without them have no such columns."""
+    found = page.evaluate(ROWS)
+    for step in found + expected:
+        step["rows"].sort()
+        busy = step["device"]["busy"] if step["device"] else 0
+        equal(sum(row[5] for row in step["rows"]), busy, f"the sum of the device's times of step {step['step']}")
+    equal(found, expected, "where the device's time of each step went")
+    second, third, fourth = (next(s for s in expected if s["step"] == n) for n in (2, 3, 4))
+    tab(page, "times")
+    page.evaluate("goToStep(currentDevice(), currentDevice().steps[1]), setTimes({ by: 'op', all: true, beside: null })")
+    page.settle()
+    equal(texts(page, ".times th"), ["op", "phase", "calls", "host", "device", "share", ""], "columns with a device")
+    *rows, idle, total = cells(page, ".times tbody tr")
+    device = [row[4] for row in rows]
+    equal(device, sorted(device, reverse=True), "the device's times, the longest first")
+    equal(sum(device), second["device"]["busy"], "the sum of the device's times")
+    equal((idle[0], idle[4]), ("device idle", second["device"]["idle"]), "the device's gaps")
+    equal((total[3], total[4]), (second["time"], second["device"]["span"]), "the step on the host and the device")
+    page.evaluate("document.querySelectorAll('.times th button')[3].click()")
+    page.settle()
+    host = [row[3] for row in cells(page, ".times tbody tr")[:-2]]
+    equal(host, sorted(host, reverse=True), "the host's times, the longest first")
+    page.evaluate("setTimes({ beside: 3, sort: { by: 'most', reversed: false } })")
+    page.settle()
+    equal(texts(page, ".times th"), ["op", "phase", "calls", "host", "device", "step 4", "change", "share", ""],
+          "columns of two steps with a device")
+    equal(cells(page, ".times .total")[0][4:6], [s["device"]["span"] for s in (second, fourth)], "the device's spans")
+    page.evaluate("setTimes({ beside: 2 })")
+    page.settle()
+    equal(texts(page, ".times th"), ["op", "phase", "calls", "host", "step 3", "change", "device", "share", ""],
+          "columns beside a step without a device")
+    equal(cells(page, ".times .total")[0][3:5], [s["time"] for s in (second, third)], "the host's times")
+    notes = " ".join(texts(page, "#view .heading .note"))
+    equal("2 steps with device times: " in notes and "of the device, busy for " in notes, True, f"notes: {notes}")
+    equal("2, with device" in texts(page, "#view option"), True, "steps with device times are marked")
+    page.evaluate("goToStep(currentDevice(), currentDevice().steps[2]), setTimes({ beside: null })")
+    page.settle()
+    equal(texts(page, ".times th"), ["op", "phase", "calls", "time", "share", ""], "columns without a device")
+
+
+def check_lanes(page):
+    """Each stream has a lane of its kernels below the flame chart, and the pointer names one."""
+    page.evaluate("goToStep(currentDevice(), currentDevice().steps[1]), showAxis('time')")
+    page.settle()
+    bands = page.evaluate("bandsOf(currentDevice(), true).map((b) => bandName(b))")
+    equal(bands[-3:], ["op", "stream 7", "stream 13"], "lanes of streams")
+    work = "currentDevice().work"
+    longest = page.evaluate(f"d3.greatest({work}.streams[0].rows, (i) => {work}.time[i])")
+    page.evaluate(f"app.timeline.showWindow([{work}.begin[{longest}] - 1e5, {work}.end[{longest}] + 1e5])")
+    page.settle()
+    x, y = corner(page, "rect.surface")
+    at = page.evaluate(f"app.timeline.x(({work}.begin[{longest}] + {work}.end[{longest}]) / 2)")
+    page.move(x + at, y + page.evaluate(f"PLOT_HEIGHT + 6 + {len(bands) - 1.5} * (BAND_HEIGHT + BAND_GAP)"))
+    equal(texts(page, ".block h2"), [page.evaluate(f"nameOfWork(currentDevice(), {longest})")], "the kernel under the pointer")
+    equal(page.evaluate("Number(document.querySelector('.block .time').dataset.ns)"), page.evaluate(f"{work}.time[{longest}]"),
+          "its time")
+    equal(page.evaluate(f"currentDevice().names[{work}.op[{longest}]]") in texts(page, ".block dd"), True, "its op")
+    page.evaluate("document.activeElement.blur()")
+    page.key("0")
+    page.evaluate("show({ axis: 'event', hovered: null })")
+    page.settle()
 
 
 def check_flame(page):
@@ -492,6 +565,14 @@ def check_all(page, folder, screenshots):
     check_pointer(page)
     layouts("one")
     check_place(page, folder / "one.html")
+
+    page.open(folder / "timed.html")
+    check_device_times(page, expected["device_times"])
+    check_lanes(page)
+    layouts("timed")
+    page.open(folder / "timed_twice.html")
+    tab(page, "runs")
+    equal(texts(page, ".run-times th")[0], "time of the device, a step", "the times of two runs with device times")
 
     page.open(folder / "two.html")
     equal(texts(page, ".advice li"), ["a sentence with </script><b>markup</b>and(code);copy", "another"], "advice")

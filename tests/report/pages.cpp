@@ -223,14 +223,50 @@ json expected_of(const memory::Log& log, const memory::DeviceLog& device) {
   return {{"allocated", allocated}, {"step_ends", steps}, {"at_peak", at_peak}, {"peak_reserved", reserved}};
 }
 
+/// The recording as if a device had run a kernel for each op of every second step: on two streams, of which one begins
+/// before the other's kernel has ended.
+memory::Log with_device_work(memory::Log log) {
+  log.program = "timed";
+  log.names.insert(log.names.end(), {"gemm<float>", "elementwise"});
+  const auto kernels = static_cast<memory::NameId>(log.names.size() - 2);
+  for (const memory::StepTime& step : memory::step_times(log)) {
+    if (step.step % 2) continue;
+    std::uint64_t free = 0, made = 0;
+    memory::NameId module = 0;
+    for (const memory::Mark& m : log.marks) {
+      if (m.kind == memory::Mark::Kind::module) module = m.begins ? m.name : 0;
+      if (m.kind != memory::Mark::Kind::op || !m.begins || m.time < step.begin || m.time >= step.end) continue;
+      const std::uint64_t time = 20000 + 7919 * ++made % 30000;
+      const bool is_aside = made % 5 == 0, is_copy = made % 7 == 0;
+      const std::uint64_t begin = std::max(free, m.time + 5000) - (is_aside ? 4000 : 0);
+      log.device_work.push_back(
+          {.begin = begin,
+           .end = begin + time,
+           .bytes = is_copy ? 4096u : 0u,
+           .stream = is_aside ? 13u : 7u,
+           .step = step.step,
+           .name = is_copy ? 0 : kernels + static_cast<memory::NameId>(made % 2),
+           .module = module,
+           .op = m.name,
+           .kind = is_copy ? memory::DeviceWork::Kind::to_device : memory::DeviceWork::Kind::kernel,
+           .phase = m.phase});
+      if (!is_aside) free = begin + time;
+    }
+  }
+  return log;
+}
+
 /// Where the time of each step went.
 json times_of(const memory::Log& log) {
   json steps = json::array();
   for (const memory::StepTime& step : memory::step_times(log)) {
     json rows = json::array();
     for (const memory::OpTime& r : step.rows)
-      rows.push_back({log.names[r.module], log.names[r.op], to_string(r.phase), r.calls, r.time});
-    steps.push_back({{"step", step.step}, {"time", step.time()}, {"rows", rows}});
+      rows.push_back({log.names[r.module], log.names[r.op], to_string(r.phase), r.calls, r.time, r.device_time});
+    json device;
+    if (step.device)
+      device = {{"span", step.device->span()}, {"busy", step.device->busy}, {"idle", step.device->idle()}};
+    steps.push_back({{"step", step.step}, {"time", step.time()}, {"device", device}, {"rows", rows}});
   }
   return steps;
 }
@@ -324,6 +360,9 @@ int main(int argc, char** argv) {
   memory::write_report({&sgd, &adam, {"a sentence with </script><b>markup</b>\nand(code);", "another"}},
                        folder + "/two.html");
   memory::write_report(sgd, sgd, folder + "/equal.html");
+  const memory::Log timed = with_device_work(adam);
+  memory::write_report(timed, folder + "/timed.html");
+  memory::write_report(timed, timed, folder + "/timed_twice.html");
   const memory::Log cut = edges(folder), nothing{.program = "nothing", .devices = {memory::DeviceLog{.name = "cpu"}}};
   memory::write_report(cut, cut, folder + "/edges.html");
   memory::write_report(nothing, cut, folder + "/beside_nothing.html");
@@ -350,6 +389,7 @@ int main(int argc, char** argv) {
                                                    {"large", expected_of(million, million.devices[0])["at_peak"]},
                                                    {"failure", failure},
                                                    {"times", times_of(adam)},
+                                                   {"device_times", times_of(timed)},
                                                    {"limits", {limits.first, limits.second}},
                                                    {"limit_at_peak", memory::format_bytes(limits.first)},
                                                    {"first_difference", first_difference(sgd, adam)},

@@ -21,6 +21,11 @@ void each_segment(const Policies& policies, const Pools& pools, const Pools& clo
     for (const auto& pool : *list) walk(*pool);
 }
 
+void report_step(const Allocator& a, std::uint32_t number, bool begins) {
+  if (has_device_times.load(std::memory_order_relaxed) && !a.device().is_meta) [[unlikely]]
+    note_step(a, number, begins);
+}
+
 }  // namespace
 
 Allocator::Allocator(Device device, std::unique_ptr<Upstream> upstream, Mode mode, std::string name, bool is_listed)
@@ -259,26 +264,43 @@ void Allocator::set_mode(Mode mode) {
   const auto old = std::exchange(policies_, {});  // destroyed without the lock, because no other thread can use them
 }
 
+// ---- steps
+
+// A step has the time that starting and stopping its device times takes, so that their cost can be seen.
 std::uint32_t Allocator::begin_step(std::uint32_t step) {
-  std::lock_guard lock(mutex_);
-  return ledger_.begin_step(step).number;
+  const std::uint32_t number = [&] {
+    const std::lock_guard lock(mutex_);
+    return ledger_.begin_step(step).number;
+  }();
+  report_step(*this, number, true);
+  return number;
 }
 
 OpenStep Allocator::begin_sole_step(std::uint32_t step) {
   std::unique_lock lock(mutex_);
-  const std::uint32_t open = ledger_.open_step();
-  if (open == 0) return ledger_.begin_step(step);
+  if (const std::uint32_t open = ledger_.open_step()) {
+    lock.unlock();
+    fail<ValueError>("step ", open, " is still open on ", name_, ": a thread's steps on one device do not nest");
+  }
+  const OpenStep begun = ledger_.begin_step(step);
   lock.unlock();
-  fail<ValueError>("step ", open, " is still open on ", name_, ": a thread's steps on one device do not nest");
+  report_step(*this, begun.number, true);
+  return begun;
 }
 
 void Allocator::end_step() {
-  std::lock_guard lock(mutex_);
+  const std::uint32_t open = [&] {
+    const std::lock_guard lock(mutex_);
+    return ledger_.open_step();
+  }();
+  report_step(*this, open, false);
+  const std::lock_guard lock(mutex_);
   ledger_.end_step();
 }
 
 void Allocator::end_step(const OpenStep& step) {
-  std::lock_guard lock(mutex_);
+  report_step(*this, step.number, false);
+  const std::lock_guard lock(mutex_);
   ledger_.end_step(step);
 }
 

@@ -16,6 +16,7 @@
 #include "bytetape/core/memory/ledger/scope.h"
 #include "bytetape/core/memory/peak.h"
 #include "bytetape/core/memory/prediction/repeats.h"
+#include "bytetape/core/memory/recording.h"
 #include "bytetape/core/memory/recording/recorder.h"
 #include "bytetape/core/memory/replay.h"
 #include "bytetape/core/parallel.h"
@@ -73,7 +74,7 @@ class FreshThread {
 class Taken {
  public:
   Taken(const PredictOptions& o, const MetaAllocators& meta_allocators) {
-    if (!o.recording.empty()) recorder_ = start_recorder(o.recording, o.program, &meta_allocators);
+    if (!o.recording.empty()) recorder_ = start_recorder(o.recording, o.program, &meta_allocators, {});
   }
   /// Finishes the file if an exception ended the prediction. That exception is more important than an error here.
   ~Taken() {

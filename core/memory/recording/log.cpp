@@ -31,6 +31,11 @@ DeviceLog device_log(const Snapshot& s) {
 
 }  // namespace
 
+const char* to_string(DeviceWork::Kind k) {
+  constexpr const char* text[] = {"kernel", "copy to device", "copy to host", "copy on device", "fill"};
+  return text[static_cast<int>(k)];
+}
+
 std::size_t DeviceLog::limit_at(std::size_t at) const {
   std::size_t bytes = limit;
   for (const NewLimit& l : limits)

@@ -18,12 +18,13 @@
 ///     R  a device's number (u32), then its records, column by column
 ///     L  JSON: {"device", "limit"}: a limit for the device's records from here on
 ///     M  marks, column by column
+///     K  device work, column by column
 ///     E  JSON: {"device", "outside", "others", "external", "statistics"} at the device's end
 ///     Z  nothing: the recording ended
 ///
 /// Numbers are little-endian. Columns are in the order of memlog_columns.h. Times are differences from the previous
-/// row. Chunks refer only to names and devices from earlier chunks. docs/memory_formats.md describes the format with an
-/// example.
+/// row; the end of device work is stored as its duration. Chunks refer only to names and devices from earlier chunks.
+/// docs/memory_formats.md describes the format with an example.
 namespace bytetape::memory {
 
 inline constexpr char memlog_first_line[] = "bytetape-memlog 1\n";
@@ -54,12 +55,15 @@ class LogWriter {
   /// NameIds are those of the process.
   void records(std::uint32_t device, std::vector<Record> records);
   void marks(std::vector<Mark> marks);
+  void device_work(std::vector<DeviceWork> work);
   void device_end(std::uint32_t device, const Statistics& books, std::optional<Outside> outside, External external);
   void end();
   /// Flushes the process's buffers.
   void flush();
 
  private:
+  template <class Row>
+  void rows(char kind, std::vector<Row> rows);
   NameId number(NameId id);
   void write_names();
   void chunk(char kind, const std::string& bytes);

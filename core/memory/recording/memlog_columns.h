@@ -2,6 +2,7 @@
 #include <cstring>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "bytetape/core/memory/log.h"
@@ -41,6 +42,40 @@ void each_column(const Mark*, F f) {
   f([](auto& m) -> auto& { return m.time; });
 }
 
+/// The same for device work.
+template <class F>
+void each_column(const DeviceWork*, F f) {
+  f([](auto& w) -> auto& { return w.device; });
+  f([](auto& w) -> auto& { return w.kind; });
+  f([](auto& w) -> auto& { return w.name; });
+  f([](auto& w) -> auto& { return w.module; });
+  f([](auto& w) -> auto& { return w.op; });
+  f([](auto& w) -> auto& { return w.phase; });
+  f([](auto& w) -> auto& { return w.step; });
+  f([](auto& w) -> auto& { return w.stream; });
+  f([](auto& w) -> auto& { return w.begin; });
+  f([](auto& w) -> auto& { return w.end; });
+  f([](auto& w) -> auto& { return w.bytes; });
+}
+
+/// Replaces times by the differences that a file has, or the reverse. `before` is the time of the previous row, or 0.
+template <class Row>
+void to_differences(Row& row, std::uint64_t& before) {
+  row.time -= std::exchange(before, row.time);
+}
+inline void to_differences(DeviceWork& w, std::uint64_t& before) {
+  w.end -= w.begin;
+  w.begin -= std::exchange(before, w.begin);
+}
+template <class Row>
+void from_differences(Row& row, std::uint64_t& before) {
+  row.time = before += row.time;
+}
+inline void from_differences(DeviceWork& w, std::uint64_t& before) {
+  w.begin = before += w.begin;
+  w.end += w.begin;
+}
+
 /// Calls f(name) for each cell that is a NameId.
 template <class F>
 void each_name(Record& r, F f) {
@@ -49,6 +84,10 @@ void each_name(Record& r, F f) {
 template <class F>
 void each_name(Mark& m, F f) {
   f(m.name);
+}
+template <class F>
+void each_name(DeviceWork& w, F f) {
+  for (NameId* name : {&w.name, &w.module, &w.op}) f(*name);
 }
 
 /// The bytes of a row.

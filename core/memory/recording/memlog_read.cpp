@@ -94,6 +94,9 @@ class Reader {
         log_.marks.reserve(log_.marks.size() + bytes.size() / row_bytes<Mark>());
         for (const Mark& m : rows<Mark>(bytes, 0)) log_.marks.push_back(m);
         return;
+      case 'K':
+        for (const DeviceWork& w : rows<DeviceWork>(bytes, 0)) log_.device_work.push_back(w);
+        return;
       case 'E':
         return take_end(json(bytes));
       case 'Z':
@@ -160,7 +163,7 @@ class Reader {
     read_columns(bytes.data() + from, all);
     std::uint64_t time = 0;
     for (Row& row : all) {
-      row.time = time += row.time;
+      from_differences(row, time);
       check_row(row);
       each_name(row, [&](NameId name) {
         check_here(name < log_.names.size(), "expected a name below ", log_.names.size(), ", found ", name);
@@ -188,6 +191,14 @@ class Reader {
   void check_row(const Mark& m) const {
     check_here(m.kind <= Mark::Kind::phase && static_cast<int>(m.phase) < phase_count,
                "found a mark of unknown kind or phase: ", static_cast<int>(m.kind), ", ", static_cast<int>(m.phase));
+  }
+  void check_row(const DeviceWork& w) const {
+    check_here(w.device < log_.devices.size(), "expected a device below ", log_.devices.size(), ", found ", w.device);
+    check_here(static_cast<int>(w.kind) < device_work_kinds && static_cast<int>(w.phase) < phase_count,
+               "found device work of unknown kind or phase: ", static_cast<int>(w.kind), ", ",
+               static_cast<int>(w.phase));
+    check_here(w.begin <= w.end, "expected device work that ends after its begin, found a begin of ", w.begin,
+               " ns and an end of ", w.end, " ns");
   }
 
   Json json(const std::string& bytes) const {

@@ -1,5 +1,6 @@
 #include <zlib.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <new>
@@ -18,7 +19,7 @@ namespace {
 template <class Row>
 void make_times_differences(std::vector<Row>& rows) {
   std::uint64_t before = 0;
-  for (Row& row : rows) row.time -= std::exchange(before, row.time);
+  for (Row& row : rows) to_differences(row, before);
 }
 
 std::string checked(const std::string& path) {
@@ -71,17 +72,25 @@ void LogWriter::records(std::uint32_t device, std::vector<Record> records) {
   chunk('R', bytes);
 }
 
-void LogWriter::marks(std::vector<Mark> marks) {
+void LogWriter::marks(std::vector<Mark> marks) { rows('M', std::move(marks)); }
+
+void LogWriter::device_work(std::vector<DeviceWork> work) {
+  std::sort(work.begin(), work.end(), [](const DeviceWork& a, const DeviceWork& b) { return a.begin < b.begin; });
+  rows('K', std::move(work));
+}
+
+template <class Row>
+void LogWriter::rows(char kind, std::vector<Row> rows) {
   constexpr std::size_t most = std::size_t{1} << 16;
-  for (; marks.size() > most; marks.erase(marks.begin(), marks.begin() + most))
-    this->marks(std::vector<Mark>(marks.begin(), marks.begin() + most));
-  if (marks.empty()) return;
-  for (Mark& m : marks) each_name(m, [&](NameId& name) { name = number(name); });
-  make_times_differences(marks);
+  for (; rows.size() > most; rows.erase(rows.begin(), rows.begin() + most))
+    this->rows(kind, std::vector<Row>(rows.begin(), rows.begin() + most));
+  if (rows.empty()) return;
+  for (Row& row : rows) each_name(row, [&](NameId& name) { name = number(name); });
+  make_times_differences(rows);
   write_names();
   std::string bytes;
-  append_columns(marks, bytes);
-  chunk('M', bytes);
+  append_columns(rows, bytes);
+  chunk(kind, bytes);
 }
 
 void LogWriter::device_end(std::uint32_t device, const Statistics& books, std::optional<Outside> outside,

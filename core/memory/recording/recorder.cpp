@@ -1,14 +1,17 @@
 #include "bytetape/core/memory/recording/recorder.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
 #include "bytetape/core/memory/allocator.h"
+#include "bytetape/core/memory/recording/step_timer.h"
 
 namespace bytetape::memory {
 
-Recorder::Recorder(const std::string& path, const std::string& program, const MetaAllocators* of)
-    : writer_(path, program) {
+Recorder::Recorder(const std::string& path, const std::string& program, const MetaAllocators* of,
+                   std::shared_ptr<StepTimer> timer)
+    : timer_(std::move(timer)), writer_(path, program) {
   marks().start(start_, of);
   thread_ = std::thread([this] { run(); });
 }
@@ -28,6 +31,7 @@ void Recorder::attach(Allocator& a) {
   {
     const std::lock_guard lock(writing_);
     const std::uint32_t number = devices_made_++;
+    numbers_[a.name()] = number;
     auto sink = [this, number](std::vector<Record> records) { push({number, std::move(records)}); };
     track = devices_.try_emplace(&a, Device{number, std::make_unique<Track>(start_, sink)}).first->second.track.get();
     guarded([&] { writer_.device(a.name(), a.capacity(), a.limit()); });
@@ -56,6 +60,15 @@ void Recorder::note_limit(const Allocator& a) {
   guarded([&] { writer_.limit(at->second.number, a.limit()); });
 }
 
+void Recorder::stop_device_times() {
+  if (!timer_) return;
+  try {
+    timer_->stop();
+  } catch (...) { timer_failure_ = std::current_exception(); }
+  const std::lock_guard lock(writing_);
+  drain();
+}
+
 void Recorder::flush() {
   const std::lock_guard lock(writing_);
   drain();
@@ -71,6 +84,7 @@ void Recorder::finish() {
   thread_.join();
   guarded([&] { writer_.end(); });
   if (failure_) std::rethrow_exception(failure_);
+  if (timer_failure_) std::rethrow_exception(timer_failure_);
 }
 
 void Recorder::push(Chunk c) {
@@ -102,11 +116,27 @@ void Recorder::drain() {
     chunks.swap(queue_);
   }
   const std::vector<Mark> scopes = marks().take();
+  const std::vector<DeviceWork> work = timer_ ? in_file(timer_->take()) : std::vector<DeviceWork>();
   guarded([&] {
     for (const Chunk& c : chunks) writer_.records(c.device, c.records);
     writer_.marks(scopes);
+    writer_.device_work(work);
     writer_.flush();
   });
+}
+
+/// Converts work to the file's times and devices. Leaves out work of devices without an allocator.
+std::vector<DeviceWork> Recorder::in_file(const std::vector<TimedWork>& timed) const {
+  std::vector<DeviceWork> all;
+  for (const auto& [device, work] : timed) {
+    const auto number = numbers_.find(to_string(device));
+    if (number == numbers_.end()) continue;
+    DeviceWork& w = all.emplace_back(work);
+    w.device = number->second;
+    w.begin -= std::min(start_, w.begin);  // the timer's clock may be off by some microseconds
+    w.end = std::max(w.begin, w.end - std::min(start_, w.end));
+  }
+  return all;
 }
 
 void Recorder::guarded(const std::function<void()>& write) {

@@ -16,13 +16,18 @@ namespace bytetape::memory {
 
 class Allocator;
 class MetaAllocators;
+class StepTimer;
+struct RecordingOptions;
+struct TimedWork;
 
 /// Gives allocators their tracks, and writes the records and marks to a file from its own thread. Full tracks are
 /// written at once, the rest five times a second.
 class Recorder {
  public:
-  /// Begins a file. Marks are those of threads that use the process's memory, or the meta allocators `of`.
-  Recorder(const std::string& path, const std::string& program, const MetaAllocators* of = nullptr);
+  /// Begins a file. Marks are those of threads that use the process's memory, or the meta allocators `of`. `timer`
+  /// times the device's work; null if it is not timed.
+  Recorder(const std::string& path, const std::string& program, const MetaAllocators* of = nullptr,
+           std::shared_ptr<StepTimer> timer = nullptr);
   ~Recorder();
 
   /// Records the allocator's current state, and its events from now on.
@@ -31,7 +36,9 @@ class Recorder {
   void detach(Allocator& a);
   /// Records the new limit of an allocator. Does nothing if it is not attached.
   void note_limit(const Allocator& a);
-  /// Writes all events so far to the file.
+  /// Waits for the device's work of timed steps, and ends its timing.
+  void stop_device_times();
+  /// Writes all events so far to the file, and the device's work that arrived.
   /// Throws the first error that occurred so far.
   void flush();
   /// Completes the file. No allocator may be attached.
@@ -50,14 +57,18 @@ class Recorder {
   void push(Chunk c);
   void run();
   void drain();
+  std::vector<DeviceWork> in_file(const std::vector<TimedWork>& timed) const;
   void guarded(const std::function<void()>& write);
 
   const std::uint64_t start_ = now();
+  const std::shared_ptr<StepTimer> timer_;
   std::mutex writing_;  // guards the members below; locked before tracks' locks, and those before waiting_
   LogWriter writer_;
   std::map<const Allocator*, Device> devices_;
   std::uint32_t devices_made_ = 0;
-  std::exception_ptr failure_;  // the first error; nothing is written after it
+  std::map<std::string, std::uint32_t> numbers_;  // numbers of the last devices of each name
+  std::exception_ptr failure_;                    // the first error; nothing is written after it
+  std::exception_ptr timer_failure_;              // of the device times, without which the file is complete
 
   std::mutex waiting_;  // guards the members below
   std::condition_variable wakes_;
@@ -72,8 +83,9 @@ class Recorder {
 /// it.
 /// Throws FileError if the file cannot be written.
 /// Throws ValueError if a recorder is running.
-std::unique_ptr<Recorder> start_recorder(const std::string& path, const std::string& program,
-                                         const MetaAllocators* of = nullptr);
+/// Throws DeviceError if `options` asks for device times that cannot be measured. The file is not touched then.
+std::unique_ptr<Recorder> start_recorder(const std::string& path, const std::string& program, const MetaAllocators* of,
+                                         const RecordingOptions& options);
 /// Completes the recorder's file. Allocators that are not listed must have been detached.
 /// Throws FileError if writing failed.
 void finish_recorder(std::unique_ptr<Recorder> recorder);

@@ -14,6 +14,7 @@
 #include "bytetape/core/memory/allocators.h"
 #include "bytetape/core/memory/ledger/scope.h"
 #include "bytetape/core/memory/recording/recorder.h"
+#include "bytetape/core/memory/recording/step_timer.h"
 
 namespace bytetape::memory {
 namespace {
@@ -22,11 +23,12 @@ namespace {
 struct Registry {
   std::mutex mutex;
   std::vector<Allocator*> allocators;
-  Recorder* recorder = nullptr;    // recorder of a recording
-  Recorder* running = nullptr;     // recorder of a recording or a prediction
-  std::string path, predicted_to;  // files of a recording and a prediction, as given; "" if none runs
-  std::string file;                // absolute form of `path`
-  std::string finished;            // file of the last finished recording; "" if there is none
+  Recorder* recorder = nullptr;      // recorder of a recording
+  Recorder* running = nullptr;       // recorder of a recording or a prediction
+  std::shared_ptr<StepTimer> timer;  // of a recording with device times
+  std::string path, predicted_to;    // files of a recording and a prediction, as given; "" if none runs
+  std::string file;                  // absolute form of `path`
+  std::string finished;              // file of the last finished recording; "" if there is none
 };
 Registry& registry() {
   static Registry* r = new Registry;  // outlives every static allocator
@@ -52,6 +54,13 @@ bool is_there(const std::string& path) {
   return std::filesystem::is_regular_file(path, ignored);
 }
 
+// The registry is not locked while a timer waits, because timers list the allocators.
+std::shared_ptr<StepTimer> running_timer() {
+  Registry& r = registry();
+  const std::lock_guard lock(r.mutex);
+  return r.timer;
+}
+
 }  // namespace
 
 void enlist(Allocator& a) {
@@ -74,21 +83,32 @@ void note_limit(const Allocator& a) {
   if (r.running) r.running->note_limit(a);
 }
 
+void note_step(const Allocator& a, std::uint32_t number, bool begins) {
+  const std::shared_ptr<StepTimer> timer = running_timer();
+  if (!timer) return;
+  if (begins)
+    timer->begin(a, number);
+  else
+    timer->end(a, number);
+}
+
 void each_allocator(const std::function<void(Allocator&)>& f) {
   Registry& r = registry();
   const std::lock_guard lock(r.mutex);
   for (Allocator* a : r.allocators) f(*a);
 }
 
-std::unique_ptr<Recorder> start_recorder(const std::string& path, const std::string& program,
-                                         const MetaAllocators* of) {
+std::unique_ptr<Recorder> start_recorder(const std::string& path, const std::string& program, const MetaAllocators* of,
+                                         const RecordingOptions& options) {
   Registry& r = registry();
   const std::lock_guard lock(r.mutex);
   check<ValueError>(r.predicted_to.empty(), "a prediction is being recorded to '", r.predicted_to,
                     "': wait until it ends");
   check<ValueError>(r.path.empty(), "a recording to '", r.path, "' is already running: finish() it first");
   const std::string what = program.empty() ? name_of_process() + (of ? ", predicted" : "") : program;
-  auto recorder = std::make_unique<Recorder>(path, what, of);
+  std::shared_ptr<StepTimer> timer;
+  if (options.device_times_every) timer = std::make_shared<StepTimer>(device_timer(), options.device_times_every);
+  auto recorder = std::make_unique<Recorder>(path, what, of, timer);
   if (!of) {
     r.file = absolute(path);
     r.recorder = recorder.get();
@@ -96,6 +116,8 @@ std::unique_ptr<Recorder> start_recorder(const std::string& path, const std::str
   }
   r.running = recorder.get();
   (of ? r.predicted_to : r.path) = path;
+  r.timer = std::move(timer);
+  has_device_times = r.timer != nullptr;
   is_recording = true;
   return recorder;
 }
@@ -112,9 +134,12 @@ void finish_recorder(std::unique_ptr<Recorder> recorder) {
     }
   } const ends;
   is_recording = false;
+  has_device_times = false;
+  recorder->stop_device_times();
   {
     Registry& r = registry();
     const std::lock_guard lock(r.mutex);
+    r.timer = nullptr;
     if (r.recorder)
       for (Allocator* a : r.allocators) recorder->detach(*a);
     r.recorder = r.running = nullptr;
@@ -122,8 +147,8 @@ void finish_recorder(std::unique_ptr<Recorder> recorder) {
   recorder->finish();
 }
 
-Recording::Recording(const std::string& path, const std::string& program)
-    : path_(path), recorder_(start_recorder(path, program)) {}
+Recording::Recording(const std::string& path, const std::string& program, const RecordingOptions& options)
+    : path_(path), recorder_(start_recorder(path, program, nullptr, options)) {}
 
 Recording::~Recording() {
   try {
@@ -136,10 +161,13 @@ void Recording::finish() {
 }
 
 void Recording::flush() {
-  if (recorder_) recorder_->flush();
+  if (!recorder_) return;
+  if (const auto timer = running_timer()) timer->flush();
+  recorder_->flush();
 }
 
 Log log_so_far() {
+  if (const auto timer = running_timer()) timer->flush();
   Registry& r = registry();
   const std::lock_guard lock(r.mutex);
   if (r.recorder) {

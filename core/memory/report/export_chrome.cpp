@@ -5,6 +5,7 @@
 #include <iterator>
 #include <map>
 #include <ostream>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,6 +39,7 @@ class ChromeWriter {
     marks();
     for (std::size_t i = 0; i < log_.devices.size(); ++i)
       if (!log_.devices[i].records.empty()) device(log_.devices[i], first_device + i);
+    device_work();
     out_ << "\n]}\n";
   }
 
@@ -115,6 +117,22 @@ class ChromeWriter {
         default:
           instant(r, d.name);
       }
+    }
+  }
+
+  /// Draws a track per stream. Track 0 of a device has the counters and steps.
+  void device_work() {
+    std::set<std::pair<std::uint32_t, std::uint32_t>> streams;
+    for (const DeviceWork& w : log_.device_work) {
+      const std::size_t pid = first_device + w.device, tid = std::size_t{w.stream} + 1;
+      if (streams.emplace(w.device, w.stream).second)
+        line(R"({{"ph":"M","pid":{},"tid":{},"name":"thread_name","args":{{"name":"stream {}"}}}})", pid, tid,
+             w.stream);
+      const std::string kind = quoted(to_string(w.kind)), bytes = w.bytes ? fmt::format(",\"bytes\":{}", w.bytes) : "";
+      line(
+          R"({{"ph":"X","pid":{},"tid":{},"ts":{},"dur":{},"cat":{},"name":{},"args":{{"op":{},"module":{},"phase":"{}","step":{}{}}}}})",
+          pid, tid, stamp(w.begin), stamp(w.time()), kind, w.name ? names_[w.name] : kind, names_[w.op],
+          names_[w.module], to_string(w.phase), w.step, bytes);
     }
   }
 

@@ -14,6 +14,7 @@
 #include "bytetape/core/memory/report/report_page.h"
 #include "bytetape/core/memory/report/report_scopes.h"
 #include "bytetape/core/memory/report/report_tables.h"
+#include "bytetape/core/memory/report/report_work.h"
 #include "bytetape/core/memory/report/statistics_json.h"
 #include "bytetape/core/memory/text/json.h"
 #include "bytetape/core/write_file.h"
@@ -69,6 +70,13 @@ Json to_json(const Log& log, const DeviceLog& d, ReportColumns& columns) {
           {"segments", {{"number", add(s.number)}, {"bytes", add(s.bytes)}}}};
 }
 
+Json to_json(const ReportWork& w, ReportColumns& columns) {
+  const auto add = [&](const ReportWork::Column& c) { return to_json(columns.add(c)); };
+  return {{"elapsed", add(w.elapsed)}, {"time", add(w.time)},     {"kind", add(w.kind)},   {"name", add(w.name)},
+          {"module", add(w.module)},   {"op", add(w.op)},         {"phase", add(w.phase)}, {"step", add(w.step)},
+          {"device", add(w.device)},   {"stream", add(w.stream)}, {"bytes", add(w.bytes)}};
+}
+
 /// Returns a run's header. Adds its columns to `data`.
 Json to_json(const Log& log, Json& data) {
   ReportColumns columns;
@@ -79,10 +87,11 @@ Json to_json(const Log& log, Json& data) {
                        {"phase", to_json(columns.add(s.phase))},       {"stage", to_json(columns.add(s.stage))},
                        {"module", to_json(columns.add(s.module))},     {"op", to_json(columns.add(s.op))},
                        {"beginsOp", to_json(columns.add(s.begins_op))}};
+  const Json work = to_json(ReportWork(log.device_work), columns);
   data.push_back(columns.text());
   return {
       {"program", log.program}, {"complete", log.complete}, {"damage", log.damage}, {"fromLedgers", log.from_ledgers},
-      {"names", log.names},     {"scopes", scopes},         {"devices", devices}};
+      {"names", log.names},     {"scopes", scopes},         {"work", work},         {"devices", devices}};
 }
 
 /// Formats JSON for a script element. Escapes '<', because a name may contain "</script>".
@@ -103,6 +112,7 @@ Json header(const Report& report, Json& data) {
   return {{"roles", enum_names<Role>(role_count)},
           {"phases", enum_names<Phase>(phase_count)},
           {"kinds", enum_names<EventKind>(event_kind_count)},
+          {"workKinds", enum_names<DeviceWork::Kind>(device_work_kinds)},
           {"advice", report.advice},
           {"runs", runs}};
 }

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "bytetape/core/memory/report/report_scopes.h"
+#include "bytetape/core/memory/report/work_of_steps.h"
 
 namespace bytetape::memory {
 namespace {
@@ -62,13 +63,18 @@ std::map<std::uint64_t, Stretches> stretches_by_thread(const std::vector<Mark>& 
 
 void sort(std::vector<OpTime>& rows) {
   std::sort(rows.begin(), rows.end(), [](const OpTime& a, const OpTime& b) {
-    return std::tuple(b.time, a.module, a.op, a.phase) < std::tuple(a.time, b.module, b.op, b.phase);
+    return std::tuple(b.time, b.device_time, a.module, a.op, a.phase) <
+           std::tuple(a.time, a.device_time, b.module, b.op, b.phase);
   });
 }
 
 /// Adds up rows of the same module, op and phase.
 class Rows {
  public:
+  Rows() = default;
+  explicit Rows(const std::vector<OpTime>& rows) {
+    for (const OpTime& r : rows) of(r) = r;
+  }
   OpTime& of(const OpTime& scope) {
     OpTime& row = rows_[{scope.module, scope.op, scope.phase}];
     row.module = scope.module;
@@ -94,7 +100,7 @@ OpTime within_step(OpTime scope) {
 }
 
 StepTime time_of(const Begun& step, const Stretches& all) {
-  StepTime result{.step = step.step, .begin = step.begin, .end = step.end, .rows = {}};
+  StepTime result{.step = step.step, .begin = step.begin, .end = step.end, .rows = {}, .device = {}};
   Rows rows;
   auto next =
       static_cast<std::size_t>(std::upper_bound(all.time.begin(), all.time.end(), step.begin) - all.time.begin());
@@ -112,6 +118,19 @@ StepTime time_of(const Begun& step, const Stretches& all) {
   return result;
 }
 
+void add_device_time(StepTime& step, const std::vector<WorkShare>& work) {
+  if (work.empty()) return;
+  DeviceTime device{.begin = work.front().work->begin};
+  Rows rows(step.rows);
+  for (const auto& [w, time] : work) {
+    rows.of(within_step({.module = w->module, .op = w->op, .phase = w->phase})).device_time += time;
+    device.end = std::max(device.end, w->end);
+    device.busy += time;
+  }
+  step.rows = rows.sorted();
+  step.device = device;
+}
+
 }  // namespace
 
 std::vector<StepTime> step_times(const Log& log) {
@@ -126,28 +145,40 @@ std::vector<StepTime> step_times(const Log& log) {
     if (!log.complete && !own.time.empty() && step.end > own.time.back()) continue;
     times.push_back(time_of(step, own));
   }
+  if (log.device_work.empty()) return times;
+  const std::vector<std::vector<WorkShare>> work = work_of_steps(log, times);
+  for (std::size_t i = 0; i < times.size(); ++i) add_device_time(times[i], work[i]);
   return times;
 }
 
 StepTime mean_of(const std::vector<StepTime>& steps) {
   if (steps.empty()) return {};
   Rows rows;
-  StepTime mean{.step = steps.front().step, .begin = 0, .end = 0, .rows = {}};
+  StepTime mean{.step = steps.front().step, .begin = 0, .end = 0, .rows = {}, .device = {}};
+  DeviceTime device;
+  std::uint64_t timed = 0;
   for (const StepTime& s : steps) {
     mean.end += s.time();
     for (const OpTime& r : s.rows) {
       OpTime& row = rows.of(r);
       row.calls += r.calls;
       row.time += r.time;
+      row.device_time += r.device_time;
     }
+    if (!s.device) continue;
+    ++timed;
+    device.end += s.device->span();
+    device.busy += s.device->busy;
   }
-  const std::uint64_t n = steps.size();
+  const std::uint64_t n = steps.size(), n_timed = std::max<std::uint64_t>(timed, 1);
   mean.end /= n;
   mean.rows = rows.sorted();
   for (OpTime& r : mean.rows) {
     r.calls = (r.calls + n / 2) / n;
     r.time /= n;
+    r.device_time /= n_timed;
   }
+  if (timed) mean.device = DeviceTime{0, device.end / timed, device.busy / timed};
   return mean;
 }
 

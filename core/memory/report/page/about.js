@@ -23,6 +23,7 @@ const WORDS = [
   ["rounding", "bytes by which blocks are larger than what was asked for"],
   ["red line", "a request that ran out of memory"],
   ["flame chart", "by time, below the phases: which module and op ran; a wider bar took longer"],
+  ["device, stream", "below the flame chart: the kernels and copies of a GPU, with the colour of the op that launched them"],
   ["event", "a block was allocated, freed, saved, released or got another role; a step began or ended; a copy ran"],
 ];
 const KEYS = [

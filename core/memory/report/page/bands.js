@@ -39,6 +39,7 @@ function bandSamples(timeline, band) {
     return columns.map((c) => ({ x: c.x, width: c.width, value: device.main[band][c.from] }));
   return d3.range(Math.floor(width)).map((px) => {
     const time = x.invert(px + 0.5);
+    if (isLane(band)) return { x: px, width: 1, value: workAt(device, band, time) };
     return { x: px, width: 1, value: scopeValue(device, band, d3.bisectRight(device.scopes.time, time) - 1) ||
       ownPhase(device, band, timeline.eventAt(time)) };
   });
@@ -69,6 +70,7 @@ function bandLabels(device, band, value) {
   if (band === "step") return [`step ${value}`, `${value}`];
   if (band === "phase") return [report.phases[value], SHORT_PHASES[value]];
   if (band === "op") return [device.names[value]];
+  if (isLane(band)) return [nameOfWork(device, value - 1)];
   if (typeof band !== "string") return [value.split(".").pop()];
   const path = device.names[value].split(".");
   return path.map((_, from) => path.slice(from).join("."));
@@ -77,6 +79,7 @@ function bandLabels(device, band, value) {
 function bandColor(device, band, value) {
   if (band === "step") return themeColor(value % 2 ? "--band-odd" : "--band-even");
   if (band === "phase") return themeColor(`--phase-${value}`);
+  if (isLane(band)) return bandColor(device, "op", device.work.op[value - 1]);
   if (band === "op") return themeColor(`--module-${hashOfName(device.names[value]) % MODULE_COLORS}`);
   const path = typeof band === "string" ? device.roots.paths[value] : value.split(".");
   return themeColor(`--module-${device.roots.colorOfPath(path)}`);

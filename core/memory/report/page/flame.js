@@ -1,12 +1,13 @@
-// The flame chart by time: below the phase, a row for each level of the module's path, and one for the op.
+// The flame chart by time: below the phase, a row for each level of the module's path, one for the op, and one for each
+// stream of the device.
 
 const MOST_LEVELS = 5;
 
-// The bands below the chart, from the top: "step", "phase", then "module", or levels of modules and "op".
+// The bands below the chart, from the top: "step", "phase", then "module", or levels of modules, "op" and lanes of work.
 function bandsOf(device, byTime) {
   if (!byTime || !device.scopes.time.length) return ["step", "phase", "module"];
   const depth = d3.max(device.scopes.usedModules, (id) => device.roots.paths[id].length) ?? 0;
-  return ["step", "phase", ...d3.range(Math.min(depth, MOST_LEVELS)).map((level) => ({ level })), "op"];
+  return ["step", "phase", ...d3.range(Math.min(depth, MOST_LEVELS)).map((level) => ({ level })), "op", ...lanesOf(device)];
 }
 
 function bandsHeight(timeline) { return bandsOf(timeline.device, timeline.byTime).length * (BAND_HEIGHT + BAND_GAP) + 4; }
@@ -14,7 +15,9 @@ function bandsHeight(timeline) { return bandsOf(timeline.device, timeline.byTime
 // The same op has the same colour in every report.
 function hashOfName(name) { return [...name].reduce((hash, c) => (hash * 31 + c.charCodeAt(0)) % 65521, 7); }
 
-function bandName(band) { return typeof band === "string" ? band : band.level === 0 ? "module" : ""; }
+function bandName(band) { return typeof band === "string" ? band : isLane(band) ? band.name : band.level === 0 ? "module" : ""; }
+
+function isLane(band) { return band.rows !== undefined; }
 
 // The value of a band at a scope: a path for a level of modules.
 function scopeValue(device, band, s) {
@@ -41,13 +44,15 @@ function bandUnder(timeline, [px, py]) {
   const band = bandsOf(device, byTime)[row];
   if (!byTime || row < 0 || band === undefined || band === "step") return null;
   const time = timeline.x.invert(px - MARGIN.left);
+  if (isLane(band)) return workAt(device, band, time) ? { band, work: workAt(device, band, time) - 1 } : null;
   const scope = d3.bisectRight(device.scopes.time, time) - 1;
   if (scope < 0) return null;
   const own = ownPhase(device, band, timeline.eventAt(time));
   return scopeValue(device, band, scope) || own ? { band, scope, own, time } : null;
 }
 
-function stretchCard(device, { band, scope, own, time }) {
+function stretchCard(device, { band, scope, own, time, work }) {
+  if (isLane(band)) return workCard(device, work);
   const { module, op, phase } = device.scopes;
   const value = scopeValue(device, band, scope) || own;
   let [from, to] = stretchOf(device, band, scope);

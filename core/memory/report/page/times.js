@@ -1,7 +1,7 @@
 // Where the time of a step went: the op, module and phase of the training thread, from the marks of its scopes. These are
-// times of the host.
+// times of the host. Steps that were timed on the device have its times too.
 
-const timesShown = { beside: null, by: "op", sort: { by: 3, reversed: false }, all: false };
+const timesShown = { beside: null, by: "op", sort: { by: "most", reversed: false }, all: false };
 const TIME_ROWS = 12;
 const GROUPINGS = [["op", "by op"], ["module", "by module"], ["call", "by op and module"]];
 
@@ -17,23 +17,27 @@ function eachStretch(device, step, visit) {
   }
 }
 
-// [{module, op, phase, calls, time}] of a step. They add up to its time.
+// [{module, op, phase, calls, time, deviceTime}] of a step. They add up to its time, and to the time in which the device
+// was busy.
 function stepTimes(device, step) {
-  const { scopes } = device;
+  const { scopes, work } = device;
   const rows = new Map();
-  eachStretch(device, step, (s, from, to) => {
-    const [module, op] = s < 0 ? [0, 0] : [scopes.module[s], scopes.op[s]];
-    const phase = (s < 0 ? 0 : scopes.phase[s]) || PHASE.forward;  // a step's own time
+  const rowOf = (module, op, ownPhase) => {
+    const phase = ownPhase || PHASE.forward;  // a step's own time
     const key = `${module}|${op}|${phase}`;
-    if (!rows.has(key)) rows.set(key, { module, op, phase, calls: 0, time: 0 });
-    const row = rows.get(key);
+    if (!rows.has(key)) rows.set(key, { module, op, phase, calls: 0, time: 0, deviceTime: 0 });
+    return rows.get(key);
+  };
+  eachStretch(device, step, (s, from, to) => {
+    const row = s < 0 ? rowOf(0, 0, 0) : rowOf(scopes.module[s], scopes.op[s], scopes.phase[s]);
     row.time += to - from;
     if (from > device.time[step.begin]) row.calls += scopes.beginsOp[s];  // else it began before the step
   });
+  for (const { i, time } of workOfStep(device, step)) rowOf(work.module[i], work.op[i], work.phase[i]).deviceTime += time;
   return [...rows.values()];
 }
 
-// Rows of the same name and phase become one: [{name, phase, calls, time}]. Time between ops is one row, except by module.
+// Rows of the same name and phase become one: [{name, phase, calls, time, deviceTime}]. Time between ops is one row, except by module.
 function groupedTimes(device, rows, by) {
   const nameOf = ({ module, op }) => {
     if (by === "module") return device.moduleName(module);
@@ -44,6 +48,7 @@ function groupedTimes(device, rows, by) {
   const groups = d3.group(rows, (r) => `${nameOf(r)}|${phaseOf(r)}`);
   return [...groups.values()].map((same) => ({
     name: nameOf(same[0]), phase: phaseOf(same[0]), calls: d3.sum(same, (r) => r.calls), time: d3.sum(same, (r) => r.time),
+    deviceTime: d3.sum(same, (r) => r.deviceTime),
   }));
 }
 
@@ -56,14 +61,15 @@ function drawTimes(view, device) {
   if (steps.length === 0) return view.append(note("No step was marked on this device with memory::Step."));
   const step = stepHere(device);
   const beside = timesShown.beside === null ? null : steps[timesShown.beside] ?? null;
-  const options = steps.map((s, i) => [i, String(s.number)]);
+  const options = steps.map((s, i) => [i, deviceTimeOf(device, s) ? `${s.number}, with device` : String(s.number)]);
   const groupings = element("div", { class: "choice", role: "group", "aria-label": "Group" });
   choice(groupings, GROUPINGS, timesShown.by, (by) => setTimes({ by }));
   view.append(heading("Where time goes", select("step", options, steps.indexOf(step), (i) => goToStep(device, steps[i])),
     steps.length > 1 && select("beside", [[-1, "none"], ...options], beside ? steps.indexOf(beside) : -1,
-      (i) => setTimes({ beside: i < 0 ? null : i, sort: { by: 3, reversed: false } })), groupings,
+      (i) => setTimes({ beside: i < 0 ? null : i, sort: { by: "most", reversed: false } })), groupings,
     app.axis !== "time" && element("button", { onclick: () => showAxis("time") }, "show the flame chart"),
-    note(`${formatTime(timeOfStep(device, step))} of the host; the median step took ${formatTime(medianTime(device))}`)));
+    note(`${formatTime(timeOfStep(device, step))} of the host; the median step took ${formatTime(medianTime(device))}`),
+    deviceNotes(device, step)));
   view.append(timesTable(device, step, beside));
 }
 
@@ -73,44 +79,89 @@ function setTimes(change) {
 }
 
 // The steps whose times count: those that ended, or all if none did.
-function timedSteps(device) {
+function wholeSteps(device) {
   const whole = device.steps.filter((s) => s.isWhole);
   return whole.length ? whole : device.steps;
 }
-function medianTime(device) { return d3.median(timedSteps(device), (s) => timeOfStep(device, s)); }
+function medianTime(device) { return d3.median(wholeSteps(device), (s) => timeOfStep(device, s)); }
+
+// How busy the device was, and what its timing costs the host.
+function deviceNotes(device, step) {
+  const own = deviceTimeOf(device, step);
+  const [timed, others] = splitByDevice(device);
+  const median = (steps) => formatTime(d3.median(steps, (s) => timeOfStep(device, s)));
+  return [
+    own && note(`${formatTime(own.span)} of the device, busy for ${formatShare(own.busy, own.span)}`),
+    timed.length > 0 && others.length > 0 && note(`${formatCount(timed.length, "step")} with device times: ` +
+      `${median(timed)} of the host at the median, ${median(others)} without`),
+  ];
+}
+
+// The whole steps after the first: those with device times, and the others.
+function splitByDevice(device) {
+  const later = wholeSteps(device).slice(wholeSteps(device).length > 1 ? 1 : 0);
+  return [later.filter((s) => deviceTimeOf(device, s)), later.filter((s) => !deviceTimeOf(device, s))];
+}
+
+// A measure of times: of the device if all these steps have it, else of the host.
+function measureOf(device, steps) {
+  const ofDevice = steps.every((s) => deviceTimeOf(device, s));
+  return { ofDevice, of: ofDevice ? (r) => r.deviceTime : (r) => r.time,
+    whole: (s) => (ofDevice ? deviceTimeOf(device, s).span : timeOfStep(device, s)) };
+}
 
 function timesTable(device, step, beside) {
   const times = (s) => groupedTimes(device, stepTimes(device, s), timesShown.by);
+  const own = deviceTimeOf(device, step);
+  const share = measureOf(device, [step]);
+  const compared = measureOf(device, beside ? [step, beside] : [step]);
   const rows = times(step);
   const key = (r) => `${r.name}|${r.phase}`;
-  const others = new Map((beside ? times(beside) : []).map((r) => [key(r), r.time]));
+  const others = new Map((beside ? times(beside) : []).map((r) => [key(r), compared.of(r)]));
   for (const r of rows) r.other = others.get(key(r)) ?? 0;
-  const whole = timeOfStep(device, step);
+  const besides = beside ? besideColumns(beside, compared) : [];
   const columns = [
     { label: timesShown.by === "module" ? "module" : "op", value: (r) => r.name, cell: (r) => r.name, class: "name" },
     { label: "phase", value: (r) => r.phase, cell: (r) => r.phase },
     { label: "calls", number: true, value: (r) => r.calls, cell: (r) => (r.calls ? formatExact(r.calls) : "") },
-    { label: "time", number: true, value: (r) => r.time, cell: (r) => timeOf(r.time) },
-    ...(beside ? besideColumns(beside) : []),
-    { label: "share", number: true, value: (r) => r.time, cell: (r) => formatShare(r.time, whole) },
+    { label: own ? "host" : "time", number: true, value: (r) => r.time, cell: (r) => timeOf(r.time) },
+    ...(own && compared.ofDevice ? [] : besides),
+    ...(own ? [{ label: "device", number: true, value: (r) => r.deviceTime, cell: (r) => timeOf(r.deviceTime) }] : []),
+    ...(own && compared.ofDevice ? besides : []),
+    { label: "share", number: true, value: share.of, cell: (r) => formatShare(share.of(r), share.whole(step)) },
   ];
-  timesShown.sort.by = Math.min(timesShown.sort.by, columns.length - 1);
-  const shown = inOrder(rows, columns, timesShown.sort).slice(0, timesShown.all || rows.length < TIME_ROWS + 5 ? rows.length : TIME_ROWS);
-  columns.push({ label: "", value: (r) => r.time, class: "bar-lane", cell: (r) => element("i", {
-    style: `width:${Math.max(0.2, (100 * r.time) / whole)}%;background:var(--accent)` }) });
-  const table = sortableTable(columns, shown, timesShown.sort, redrawTab);
-  table.querySelector("tbody").append(element("tr", { class: "total" }, element("td", {}, "the step"), element("td", {}),
-    numberCell(formatExact(d3.sum(rows, (r) => r.calls))), numberCell(timeOf(whole)),
-    beside && [numberCell(timeOf(timeOfStep(device, beside))), numberCell(timeChange(whole - timeOfStep(device, beside)))],
-    numberCell("100 %"), element("td", {})));
+  const { sort } = timesShown;
+  if (!(sort.by < columns.length)) sort.by = columns.findIndex((c) => c.label === (own ? "device" : "time"));
+  const shown = inOrder(rows, columns, sort).slice(0, timesShown.all || rows.length < TIME_ROWS + 5 ? rows.length : TIME_ROWS);
+  columns.push({ label: "", value: share.of, class: "bar-lane", cell: (r) => element("i", {
+    style: `width:${Math.max(0.2, (100 * share.of(r)) / share.whole(step))}%;background:var(--accent)` }) });
+  const table = sortableTable(columns, shown, sort, redrawTab);
+  table.querySelector("tbody").append(...lastRows(device, step, beside, compared, d3.sum(rows, (r) => r.calls)));
   return element("div", { class: "holders times" }, table, rows.length > shown.length &&
     element("button", { class: "more", onclick: () => setTimes({ all: true }) }, `show all ${formatExact(rows.length)}`));
 }
 
-function besideColumns(beside) {
+// The device's gaps and the whole step.
+function lastRows(device, step, beside, compared, calls) {
+  const own = deviceTimeOf(device, step);
+  const besides = (of) => beside && [numberCell(timeOf(of(beside))), numberCell(timeChange(of(step) - of(beside)))];
+  const empty = () => element("td", {});
+  const row = (kind, name, count, host, ofDevice, besideCells, share) => element("tr", { class: kind },
+    element("td", {}, name), empty(), count, host, !(own && compared.ofDevice) && besideCells, own && ofDevice,
+    own && compared.ofDevice && besideCells, numberCell(share), empty());
+  const idle = (s) => deviceTimeOf(device, s).idle;
+  return [
+    own && row("idle", "device idle", empty(), empty(), numberCell(timeOf(own.idle)),
+      compared.ofDevice ? besides(idle) : beside && [empty(), empty()], formatShare(own.idle, own.span)),
+    row("total", "the step", numberCell(formatExact(calls)), numberCell(timeOf(timeOfStep(device, step))),
+      own && numberCell(timeOf(own.span)), besides(compared.whole), "100 %"),
+  ].filter(Boolean);
+}
+
+function besideColumns(beside, { of }) {
   return [
     { label: `step ${beside.number}`, number: true, value: (r) => r.other, cell: (r) => timeOf(r.other) },
-    { label: "change", number: true, value: (r) => r.time - r.other, cell: (r) => timeChange(r.time - r.other) },
+    { label: "change", number: true, value: (r) => of(r) - r.other, cell: (r) => timeChange(of(r) - r.other) },
   ];
 }
 
@@ -119,32 +170,3 @@ function timeOf(ns) {
   return element("span", { class: "time", "data-ns": ns, title: `${formatExact(ns)} ns` }, formatTime(ns));
 }
 function timeChange(ns) { return ns > 0 ? `+${formatTime(ns)}` : formatTime(ns).replace("-", "−"); }
-
-// ---- two runs
-
-// The mean time of an op in the steps after the first, by name and phase.
-function meanTimes(device) {
-  if (device.meanTimes) return device.meanTimes;
-  const timed = timedSteps(device);
-  const steps = timed.slice(timed.length > 1 ? 1 : 0);
-  const sums = (device.meanTimes = new Map());
-  for (const step of steps)
-    for (const { name, phase, time } of groupedTimes(device, stepTimes(device, step), "op"))
-      sums.set(`${name}|${phase}`, (sums.get(`${name}|${phase}`) ?? 0) + time / steps.length);
-  return sums;
-}
-
-// The largest differences in time between two runs, a step.
-function timesOfRuns(a, b, labels) {
-  const hasTimes = (d) => d.isRecorded && !d.header.name.startsWith("meta") && d.steps.length > 0;
-  if (!hasTimes(a) || !hasTimes(b)) return null;
-  const [x, y] = [meanTimes(a), meanTimes(b)];
-  const rows = [...new Set([...x.keys(), ...y.keys()])].map((key) => [key, x.get(key) ?? 0, y.get(key) ?? 0])
-    .sort((p, q) => Math.abs(q[2] - q[1]) - Math.abs(p[2] - p[1])).slice(0, 12);
-  const row = ([key, p, q], kind) => element("tr", { class: kind }, element("td", { class: "name" }, key.split("|").join(" ")),
-    numberCell(timeOf(p)), numberCell(timeOf(q)), numberCell(timeChange(q - p)));
-  return element("table", { class: "run-times" },
-    element("thead", {}, element("tr", {}, element("th", {}, "time, a step"), [...labels, "difference"].map((l) =>
-      element("th", { class: "number" }, l)))),
-    element("tbody", {}, rows.map((r) => row(r)), row(["all", d3.sum(x.values()), d3.sum(y.values())], "total")));
-}

@@ -5,8 +5,11 @@
 
 #include <cstring>
 #include <span>
+#include <tuple>
 
+#include "bytetape/core/memory/ledger/names.h"
 #include "bytetape/core/memory/recording.h"
+#include "bytetape/core/memory/recording/memlog_columns.h"
 #include "bytetape/core/memory/report/statistics_json.h"
 #include "tests/support/expect.h"
 #include "tests/support/temporary_dir.h"
@@ -101,6 +104,63 @@ TEST(Memlog, HasAsManyMarksAsAreWritten) {
     ASSERT_TRUE(log.marks[i].time == marks[i].time && log.marks[i].thread == marks[i].thread &&
                 log.marks[i].begins == marks[i].begins)
         << i;
+}
+
+std::vector<DeviceWork> some_work() {
+  return {{.begin = 70, .end = 90, .bytes = 4096, .device = 0, .stream = 7, .step = 2, .kind = DeviceWork::Kind::fill},
+          {.begin = 10,
+           .end = 60,
+           .device = 0,
+           .stream = 13,
+           .step = 1,
+           .name = intern("gemm<float>"),
+           .module = intern("net"),
+           .op = intern("matmul"),
+           .phase = Phase::backward}};
+}
+
+TEST(Memlog, HasDeviceWorkByItsBegin) {
+  const test::TemporaryDir dir;
+  const std::string path = dir / "run.memlog";
+  LogWriter writer(path, "a");
+  writer.device("cuda:0", 100, 100);
+  writer.device_work(some_work());
+  writer.device_work({});
+  writer.end();
+  const Log log = read_log(path);
+  EXPECT_EQ(log.damage, "");
+  ASSERT_EQ(log.device_work.size(), 2u);
+  const DeviceWork &kernel = log.device_work[0], &fill = log.device_work[1];
+  EXPECT_EQ(log.names[kernel.name], "gemm<float>");
+  EXPECT_EQ(log.names[kernel.module], "net");
+  EXPECT_EQ(log.names[kernel.op], "matmul");
+  EXPECT_EQ(kernel.phase, Phase::backward);
+  EXPECT_EQ(std::tuple(kernel.begin, kernel.end, kernel.stream, kernel.step), std::tuple(10u, 60u, 13u, 1u));
+  EXPECT_EQ(std::tuple(fill.begin, fill.end, fill.stream, fill.step), std::tuple(70u, 90u, 7u, 2u));
+  EXPECT_EQ(fill.kind, DeviceWork::Kind::fill);
+  EXPECT_EQ(fill.bytes, 4096u);
+  EXPECT_EQ(fill.name, 0u);
+}
+
+TEST(Memlog, IsReadUpToDamagedDeviceWork) {
+  const auto damage = [](const auto& change) {
+    DeviceWork w{.begin = 10, .end = 5};  // as stored: the second number is the duration
+    change(w);
+    std::string bytes;
+    append_columns(std::vector<DeviceWork>{w}, bytes);
+    EXPECT_EQ(bytes.size(), 50u);
+    return read_behind_a_device(packed_chunk('K', bytes)).damage;
+  };
+  EXPECT_EQ(damage([](DeviceWork&) {}), "");
+  EXPECT_THAT(damage([](DeviceWork& w) { w.device = 1; }), HasSubstr("expected a device below 1, found 1"));
+  EXPECT_THAT(damage([](DeviceWork& w) { w.kind = DeviceWork::Kind{5}; }), HasSubstr("device work of unknown kind"));
+  EXPECT_THAT(damage([](DeviceWork& w) { w.phase = Phase{5}; }), HasSubstr("device work of unknown kind or phase"));
+  EXPECT_THAT(damage([](DeviceWork& w) { w.end = ~std::uint64_t{0} - 2; }), HasSubstr("ends after its begin"));
+  for (NameId DeviceWork::*name : {&DeviceWork::name, &DeviceWork::module, &DeviceWork::op})
+    EXPECT_THAT(damage([&](DeviceWork& w) { w.*name = 1; }), HasSubstr("expected a name below 1, found 1"));
+  EXPECT_THAT(read_behind_a_device(packed_chunk('K', std::string(51, '\0'))).damage,
+              HasSubstr("expected whole rows of 50 bytes, found 51 bytes"));
+  EXPECT_EQ(read_behind_a_device(packed_chunk('K', "")).damage, "") << "no work";
 }
 
 TEST(Memlog, IsReadUpToAChunkOfAnotherLength) {

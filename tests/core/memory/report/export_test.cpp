@@ -106,6 +106,32 @@ TEST(ChromeTraces, PointFromSavingToBackward) {
   EXPECT_EQ(steps, 2);
 }
 
+TEST(ChromeTraces, HaveATrackForEachStream) {
+  Log log = recorded([](Allocator& a) { step(a); });
+  log.names.insert(log.names.end(), {"gemm<\"f32\">", "matmul"});
+  const auto op = static_cast<NameId>(log.names.size() - 1);
+  log.device_work = {
+      {.begin = 1500, .end = 2750, .stream = 7, .step = 1, .name = op - 1, .op = op},
+      {.begin = 3000, .end = 3001, .bytes = 64, .stream = 13, .step = 1, .op = op, .kind = DeviceWork::Kind::to_host}};
+  const json trace = json::parse(text(write_chrome_trace, log));
+  std::vector<json> work, tracks;
+  for (const json& e : trace["traceEvents"]) {
+    if (e["ph"] == "X") work.push_back(e);
+    if (e["ph"] == "M" && e["pid"] == 2 && e["name"] == "thread_name") tracks.push_back(e);
+  }
+  ASSERT_EQ(tracks.size(), 2u);
+  EXPECT_EQ(tracks[0]["args"]["name"], "stream 7");
+  EXPECT_EQ(tracks[0]["tid"], 8);
+  ASSERT_EQ(work.size(), 2u);
+  EXPECT_EQ(work[0]["name"], "gemm<\"f32\">");
+  EXPECT_EQ(work[0]["ts"], 1.5);
+  EXPECT_EQ(work[0]["dur"], 1.25);
+  EXPECT_EQ(work[0]["tid"], 8);
+  EXPECT_EQ(work[0]["args"], (json{{"op", "matmul"}, {"module", ""}, {"phase", "setup"}, {"step", 1}}));
+  EXPECT_EQ(work[1]["name"], "copy to host");
+  EXPECT_EQ(work[1]["args"]["bytes"], 64);
+}
+
 TEST(ChromeTraces, LeaveOutWhatBeganBeforeThem) {
   Log log = recorded([](Allocator& a) { step(a); });
   log.marks.erase(log.marks.begin(), log.marks.begin() + 2);

@@ -123,6 +123,78 @@ TEST(StepTimes, HaveAMean) {
   EXPECT_EQ(mean_of({}).time(), 0u);
 }
 
+DeviceWork work(std::uint32_t step, NameId op, std::uint64_t begin, std::uint64_t end, std::uint32_t stream = 7,
+                Phase phase = Phase::forward) {
+  return {.begin = begin, .end = end, .stream = stream, .step = step, .module = net, .op = op, .phase = phase};
+}
+
+Log log_of_work(std::vector<DeviceWork> all) {
+  Log log = log_of_steps({step_mark(EventKind::step_begin, 1, 100), step_mark(EventKind::step_end, 1, 200),
+                          step_mark(EventKind::step_begin, 2, 300), step_mark(EventKind::step_end, 2, 400)},
+                         {});
+  log.device_work = std::move(all);
+  return log;
+}
+
+std::map<std::string, std::uint64_t> device_rows(const Log& log, const StepTime& step) {
+  std::map<std::string, std::uint64_t> rows;
+  std::uint64_t sum = 0;
+  for (const OpTime& r : step.rows) {
+    sum += r.device_time;
+    if (r.device_time) rows[log.names[r.op] + "/" + to_string(r.phase)] = r.device_time;
+  }
+  EXPECT_EQ(sum, step.device->busy);
+  EXPECT_EQ(step.device->busy + step.device->idle(), step.device->span());
+  EXPECT_EQ(sum_of(step), step.time()) << "rows of the device alone have no time of the host";
+  return rows;
+}
+
+TEST(DeviceStepTimes, AreOfTheStepThatLaunchedThem) {
+  const Log log = log_of_work({work(1, relu, 150, 170), work(1, conv, 180, 350),  // the second step has begun
+                               work(9, conv, 150, 160)});
+  const std::vector<StepTime> steps = step_times(log);
+  EXPECT_THAT(device_rows(log, steps.at(0)), UnorderedElementsAre(Pair("relu/forward", 20), Pair("conv/forward", 170)));
+  EXPECT_EQ(steps[0].device->begin, 150u);
+  EXPECT_EQ(steps[0].device->end, 350u);
+  EXPECT_EQ(steps[0].device->idle(), 10u);
+  EXPECT_FALSE(steps[1].device.has_value());
+}
+
+TEST(DeviceStepTimes, CountOverlappingWorkOnceForTheFirst) {
+  const Log log = log_of_work({work(1, relu, 120, 130, 8), work(1, conv, 110, 160, 7), work(1, relu, 150, 180, 8),
+                               work(1, none, 180, 180, 9), work(1, relu, 200, 205, 8, Phase::backward)});
+  const StepTime step = step_times(log).at(0);
+  EXPECT_THAT(device_rows(log, step),
+              UnorderedElementsAre(Pair("conv/forward", 50), Pair("relu/forward", 20), Pair("relu/backward", 5)));
+  EXPECT_EQ(step.device->busy, 75u);
+  EXPECT_EQ(step.device->idle(), 20u);
+}
+
+TEST(DeviceStepTimes, OfEqualNumbersAreThoseOfTheLastOneBegun) {
+  Log log = log_of_work({work(1, relu, 150, 160), work(1, conv, 310, 330), work(1, conv, 90, 95)});
+  for (Record& r : log.devices[0].records) r.event.step = 1;
+  const std::vector<StepTime> steps = step_times(log);
+  EXPECT_THAT(device_rows(log, steps.at(0)), UnorderedElementsAre(Pair("relu/forward", 10), Pair("conv/forward", 5)));
+  EXPECT_THAT(device_rows(log, steps.at(1)), UnorderedElementsAre(Pair("conv/forward", 20)));
+}
+
+TEST(DeviceStepTimes, HaveAMeanOverTheStepsThatHaveThem) {
+  const StepTime with{.step = 1,
+                      .begin = 0,
+                      .end = 100,
+                      .rows = {{net, conv, Phase::forward, 1, 100, 60}},
+                      .device = DeviceTime{50, 150, 60}};
+  const StepTime without{
+      .step = 2, .begin = 100, .end = 140, .rows = {{net, conv, Phase::forward, 1, 40}}, .device = {}};
+  const StepTime mean = mean_of({with, without, with});
+  EXPECT_EQ(mean.time(), 80u);
+  EXPECT_EQ(mean.rows.at(0).device_time, 60u);
+  ASSERT_TRUE(mean.device.has_value());
+  EXPECT_EQ(mean.device->span(), 100u);
+  EXPECT_EQ(mean.device->busy, 60u);
+  EXPECT_FALSE(mean_of({without}).device.has_value());
+}
+
 TEST(StepTimes, OfARecordedStepAddUpToIt) {
   const test::TemporaryDir dir;
   nn::Sequential model{nn::Linear(64, 256), nn::ReLU(), nn::Linear(256, 8)};

@@ -1,0 +1,67 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "bytetape/core/memory/recording/device_timer.h"
+
+namespace bytetape::memory {
+
+class Allocator;
+
+/// Chooses the steps of a recording that a DeviceTimer times, and collects their work until the recorder takes it.
+/// Steps of all devices that are not meta count. A step that a thread begins within another one belongs to the outer
+/// one.
+class StepTimer {
+ public:
+  /// Starts `timer` and times every `every`-th step, counted from 1. `every` must not be 0.
+  /// Throws DeviceError if the timer cannot start.
+  StepTimer(DeviceTimer& timer, std::uint32_t every);
+  ~StepTimer();
+  StepTimer(const StepTimer&) = delete;
+  StepTimer& operator=(const StepTimer&) = delete;
+
+  /// Notes that this thread began step `number` on a device. The allocator stands for the device.
+  void begin(const Allocator& device, std::uint32_t number);
+  /// Notes that a step is about to end. Does nothing if it began before the recording.
+  void end(const Allocator& device, std::uint32_t number);
+  /// Waits for the work of timed steps, for take().
+  void flush();
+  /// Waits like flush() and ends the timing.
+  /// Throws DeviceError if the timer failed.
+  void stop();
+  /// Returns the work that arrived since the last call.
+  std::vector<TimedWork> take();
+
+ private:
+  struct Open {
+    const Allocator* device;
+    std::uint64_t thread;
+    std::uint32_t number;
+    bool is_timed;
+  };
+  using Steps = std::vector<Open>;
+  std::uint32_t step_of_this_thread() const;
+  Steps::iterator own(const Allocator& device);
+  void control_timer();
+
+  DeviceTimer& timer_;
+  const std::uint32_t every_;
+
+  std::mutex control_;  // held to call timer_; locked before steps_mutex_. No function of a Listener locks it
+  bool runs_ = true, is_timing_ = false;
+
+  mutable std::mutex steps_mutex_;
+  Steps open_;  // the oldest first
+  std::uint64_t begun_ = 0;
+
+  std::mutex work_mutex_;
+  std::vector<TimedWork> work_;
+};
+
+/// Returns the timer of GPUs' work.
+/// Throws DeviceError, with the reason, if their work cannot be timed.
+DeviceTimer& device_timer();
+
+}  // namespace bytetape::memory

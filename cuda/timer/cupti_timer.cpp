@@ -1,0 +1,211 @@
+#include "bytetape/cuda/timer/cupti_timer.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <string_view>
+#include <utility>
+
+#include "bytetape/core/memory/ambient.h"
+#include "bytetape/core/memory/ledger/track.h"
+#include "bytetape/cuda/ambient.h"
+#include "bytetape/cuda/runtime/runtime.h"
+#include "bytetape/cuda/timer/activities.h"
+#include "bytetape/cuda/timer/replaced_node.h"
+#include "bytetape/cuda/timer/timer.h"
+
+namespace bytetape::cuda {
+namespace {
+
+constexpr CUpti_ActivityKind kinds[] = {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY,
+                                        CUPTI_ACTIVITY_KIND_MEMSET};
+constexpr CUpti_CallbackIdResource node_callbacks[] = {CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED,
+                                                       CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED};
+std::atomic<CuptiTimer*> running{nullptr};  // while a recording has device times
+
+constexpr std::size_t buffer_bytes = std::size_t{1} << 20;  // records of about 5000 kernels
+
+// ---- CUPTI calls these functions
+
+std::uint64_t CUPTIAPI clock_of_recordings() { return memory::now(); }
+
+void CUPTIAPI give_buffer(std::uint8_t** buffer, std::size_t* size, std::size_t* most_records) {
+  *buffer = static_cast<std::uint8_t*>(std::aligned_alloc(8, buffer_bytes));
+  *size = *buffer ? buffer_bytes : 0;
+  *most_records = 0;  // no limit
+}
+
+void CUPTIAPI take_buffer(CUcontext, std::uint32_t, std::uint8_t* buffer, std::size_t, std::size_t valid) {
+  cupti_timer().take(buffer, valid);
+  std::free(buffer);
+}
+
+/// Returns a node's number in records; 0 if it has none.
+std::uint64_t number_of(CUgraphNode node) {
+  std::uint64_t number = 0;
+  return cupti().GetGraphNodeId(node, &number) == CUPTI_SUCCESS ? number : 0;
+}
+
+/// Instantiating a graph creates nodes too. Only those of a recording belong to the running scope.
+void on_node(CuptiTimer& timer, CUpti_CallbackId id, const CUpti_ResourceData& resource) {
+  const auto* graph = static_cast<const CUpti_GraphData*>(resource.resourceDescriptor);
+  if (!graph) return;
+  if (id == CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED && ambient.recording.streams)
+    timer.scopes().add_node(number_of(graph->node), memory::ambient.scope);
+  if (id == CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED)
+    timer.scopes().add_copy(number_of(graph->node), number_of(graph->originalNode));
+}
+
+void on_launch(CuptiTimer& timer, const CUpti_CallbackData& call) {
+  if (call.callbackSite != CUPTI_API_ENTER) return;
+  if (const std::uint32_t step = timer.step())
+    timer.scopes().add_launch(call.correlationId, {memory::ambient.scope, step});
+}
+
+void CUPTIAPI on_callback(void* timer, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* data) {
+  if (domain == CUPTI_CB_DOMAIN_RESOURCE)
+    on_node(*static_cast<CuptiTimer*>(timer), id, *static_cast<const CUpti_ResourceData*>(data));
+  else
+    on_launch(*static_cast<CuptiTimer*>(timer), *static_cast<const CUpti_CallbackData*>(data));
+}
+
+// ----
+
+/// Whether a function of the runtime or the driver launches work, by its name.
+bool launches_work(std::string_view name) {
+  if (!name.starts_with("cu")) return false;
+  name.remove_prefix(name.starts_with("cuda") ? 4 : 2);
+  return name.starts_with("Launch") || name.starts_with("GraphLaunch") || name.starts_with("Memcpy") ||
+         name.starts_with("Memset") || name.starts_with("64Memset");
+}
+
+}  // namespace
+
+CuptiTimer::CuptiTimer() {
+  check_cupti(cupti().ActivityRegisterTimestampCallback(clock_of_recordings), "set the clock");
+  check_cupti(cupti().ActivityRegisterCallbacks(give_buffer, take_buffer), "collect records");
+  find_launches();
+}
+
+void CuptiTimer::find_launches() {
+  const auto add = [&](CUpti_CallbackDomain domain, CUpti_CallbackId end) {
+    for (CUpti_CallbackId id = 1; id < end; ++id) {
+      const char* name = nullptr;
+      if (cupti().GetCallbackName(domain, id, &name) == CUPTI_SUCCESS && name && launches_work(name))
+        launches_.push_back({domain, id});
+    }
+  };
+  add(CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_SIZE);
+  add(CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_SIZE);
+}
+
+void CuptiTimer::start(Listener listener) {
+  scopes_.clear();
+  failure_ = nullptr;
+  check_cupti(cupti().Subscribe(&subscriber_, on_callback, this), "start");
+  for (const CUpti_CallbackIdResource id : node_callbacks)
+    guarded([&] {
+      check_cupti(cupti().EnableCallback(1, subscriber_, CUPTI_CB_DOMAIN_RESOURCE, id), "watch recorded graphs");
+    });
+  if (failure_) {
+    cupti().Unsubscribe(subscriber_);
+    std::rethrow_exception(failure_);
+  }
+  const std::lock_guard lock(mutex_);
+  listener_ = std::move(listener);
+  running = this;
+}
+
+void CuptiTimer::begin() {
+  pending_.clear();
+  guarded([&] {
+    collect(true);
+    watch_launches(true);
+  });
+}
+
+// Work that was launched may still run. Its records are collected until it is done, so that none is lost.
+void CuptiTimer::end() {
+  guarded([&] {
+    watch_launches(false);
+    pending_.mark();
+  });
+}
+
+void CuptiTimer::poll() {
+  if (watches_ || !collects_ || !pending_.is_done()) return;
+  guarded([&] {
+    collect(false);
+    check_cupti(cupti().ActivityFlushAll(0), "take records");
+  });
+}
+
+void CuptiTimer::flush() {
+  guarded([&] {
+    pending_.wait();
+    if (!watches_) collect(false);
+    check_cupti(cupti().ActivityFlushAll(watches_ ? 0 : CUPTI_ACTIVITY_FLAG_FLUSH_FORCED), "take records");
+  });
+}
+
+void CuptiTimer::stop() {
+  running = nullptr;
+  guarded([&] { watch_launches(false); });
+  guarded([&] { collect(false); });
+  pending_.clear();
+  {
+    const std::lock_guard lock(mutex_);
+    listener_.reset();
+  }
+  guarded([&] { check_cupti(cupti().Unsubscribe(subscriber_), "stop"); });
+  scopes_.clear();
+  if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
+}
+
+void CuptiTimer::watch_launches(bool on) {
+  if (std::exchange(watches_, on) == on) return;
+  for (const auto& [domain, id] : launches_)
+    check_cupti(cupti().EnableCallback(on, subscriber_, domain, id), "watch launches");
+}
+
+void CuptiTimer::collect(bool on) {
+  if (std::exchange(collects_, on) == on) return;
+  for (const CUpti_ActivityKind kind : kinds)
+    check_cupti((on ? cupti().ActivityEnable : cupti().ActivityDisable)(kind), "time work");
+}
+
+/// Keeps the first error for stop(), because a step ends in a destructor.
+void CuptiTimer::guarded(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (...) {
+    if (!failure_) failure_ = std::current_exception();
+  }
+}
+
+void CuptiTimer::take(std::uint8_t* buffer, std::size_t bytes) {
+  std::vector<memory::TimedWork> work = work_in(buffer, bytes, scopes_);
+  if (work.empty()) return;
+  const std::lock_guard lock(mutex_);
+  if (listener_) listener_->deliver(std::move(work));
+}
+
+std::uint32_t CuptiTimer::step() {
+  const std::lock_guard lock(mutex_);
+  return listener_ ? listener_->step() : 0;
+}
+
+CuptiTimer& cupti_timer() {
+  static auto& timer = *new CuptiTimer;  // never destroyed, because CUPTI's thread may call at the end
+  return timer;
+}
+
+memory::DeviceTimer& device_timer() {
+  check_there(0);
+  return cupti_timer();
+}
+
+void note_replaced_node(cudaGraphNode_t old, cudaGraphNode_t by) {
+  if (CuptiTimer* const timer = running) timer->scopes().add_copy(number_of(by), number_of(old));
+}
+
+}  // namespace bytetape::cuda

@@ -1,0 +1,42 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <unordered_map>
+
+#include "bytetape/core/memory/device_work.h"
+#include "bytetape/core/memory/ledger/scope_ids.h"
+
+namespace bytetape::cuda {
+
+/// Remembers which scope launched each piece of work. Thread-safe.
+class LaunchScopes {
+ public:
+  /// A call that launched work: a kernel, a copy, or a whole graph.
+  struct Launch {
+    memory::ScopeIds scope;
+    std::uint32_t step = 0;
+  };
+
+  /// Notes a launch, by the driver's number. The latest `most_launches` are remembered.
+  void add_launch(std::uint32_t number, const Launch& launch);
+  /// Notes that a node was recorded into a graph.
+  void add_node(std::uint64_t node, const memory::ScopeIds& scope);
+  /// Notes that a node has the scope of another one, because it is its copy in an executable graph.
+  void add_copy(std::uint64_t node, std::uint64_t original);
+  /// Sets the step, module, op and phase of work. They are those of the node, if it is known, else of the launch.
+  /// `node` is 0 for work outside graphs. Returns false if the launch is unknown, because it belongs to no timed step.
+  bool attribute(std::uint32_t launch, std::uint64_t node, memory::DeviceWork& work) const;
+  void clear();
+
+  static constexpr std::size_t most_launches = std::size_t{1} << 18;
+
+ private:
+  mutable std::mutex mutex_;
+  std::unordered_map<std::uint32_t, Launch> launches_;
+  std::deque<std::uint32_t> order_;  // numbers of launches_, the oldest first
+  std::unordered_map<std::uint64_t, memory::ScopeIds> nodes_;
+};
+
+}  // namespace bytetape::cuda

@@ -1,0 +1,215 @@
+// Device times of recordings on a GPU: who launched each kernel, in plain and in captured steps.
+#include <gmock/gmock.h>
+
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bytetape/bytetape.h"
+#include "bytetape/core/memory/recording/step_timer.h"
+#include "tests/cuda/gpu.h"
+#include "tests/support/temporary_dir.h"
+
+namespace bytetape::test {
+namespace {
+
+using memory::DeviceWork;
+using testing::Contains;
+using testing::Each;
+using testing::ElementsAre;
+using testing::Gt;
+using testing::Pair;
+using testing::SizeIs;
+
+/// Of each op in each module: how many pieces of work it has.
+using Counts = std::map<std::pair<std::string, std::string>, int>;
+
+class CudaDeviceTimes : public GpuTest {
+ protected:
+  void SetUp() override {
+    GpuTest::SetUp();
+    if (IsSkipped()) return;
+    try {
+      memory::device_timer();
+    } catch (const DeviceError& e) { GTEST_SKIP() << e.what(); }
+    memory::reset_log(gpu, memory::Ledger::default_log_capacity);  // steps count from 1
+  }
+
+  /// A recording of steps, each of which calls `step` once.
+  memory::Log recorded(int steps, std::uint32_t every, const std::function<void()>& step) {
+    memory::Recording recording(dir_ / "run.memlog", "device times", {.device_times_every = every});
+    for (int i = 0; i < steps; ++i) {
+      const memory::Step marks(gpu);
+      step();
+    }
+    recording.finish();
+    return memory::read_log(dir_ / "run.memlog");
+  }
+
+  TemporaryDir dir_;
+  const DefaultDevice here_{gpu};
+};
+
+struct Net : nn::Module {
+  nn::Linear up{256, 512};
+  nn::LayerNorm norm{{512}};
+  nn::Parameter weight = register_parameter("weight", randn({512, 10}));
+  Net() {
+    register_module("up", up);
+    register_module("norm", norm);
+  }
+  Tensor forward(const Tensor& x) override { return matmul(norm(relu(up(x))), weight); }
+};
+
+/// A net, its optimizer and a batch.
+struct Training {
+  Training() : sgd(model.parameters(), {.lr = 0.01}), x(randn({64, 256})), y(randint(0, 10, 64)) {}
+  Tensor step() {
+    sgd.zero_grad();
+    Tensor loss = cross_entropy(model(x), y);
+    loss.backward();
+    sgd.step();
+    return loss;
+  }
+
+  Net model;
+  optim::SGD sgd;
+  Tensor x, y;
+};
+
+Counts counts_of(const memory::Log& log, std::uint32_t step) {
+  Counts counts;
+  for (const DeviceWork& w : log.device_work)
+    if (w.step == step) ++counts[{log.names[w.op], log.names[w.module]}];
+  return counts;
+}
+
+std::map<std::uint32_t, int> work_by_step(const memory::Log& log) {
+  std::map<std::uint32_t, int> counts;
+  for (const DeviceWork& w : log.device_work) ++counts[w.step];
+  return counts;
+}
+
+/// How many pieces of work an op has in all modules.
+int count_of(const Counts& counts, const std::string& op) {
+  int sum = 0;
+  for (const auto& [of, count] : counts)
+    if (of.first == op) sum += count;
+  return sum;
+}
+
+void expect_net(const Counts& counts) {
+  EXPECT_THAT(counts, Contains(Pair(Pair("linear", "up"), Gt(1)))) << "forward and backward";
+  EXPECT_THAT(counts, Contains(Pair(Pair("layer_norm", "norm"), Gt(1))));
+  for (const char* op : {"matmul", "relu"}) EXPECT_GT(count_of(counts, op), 1) << op;
+  for (const char* op : {"cross_entropy", "sgd"}) EXPECT_GT(count_of(counts, op), 0) << op;
+}
+
+void expect_sums(const memory::Log& log) {
+  int timed = 0;
+  for (const memory::StepTime& step : memory::step_times(log)) {
+    if (!step.device) continue;
+    ++timed;
+    std::uint64_t sum = 0;
+    for (const memory::OpTime& row : step.rows) sum += row.device_time;
+    EXPECT_EQ(sum, step.device->busy);
+    EXPECT_GT(step.device->busy, 0u);
+    EXPECT_NEAR(static_cast<double>(sum + step.device->idle()), static_cast<double>(step.device->span()),
+                0.02 * static_cast<double>(step.device->span()));
+    EXPECT_GE(step.device->begin + 100'000, step.begin) << "the clocks agree to 0.1 ms";
+  }
+  EXPECT_GT(timed, 0);
+}
+
+TEST_F(CudaDeviceTimes, OfAPlainStepAreThoseOfItsOpsAndModules) {
+  Training training;
+  const memory::Log log = recorded(3, 1, [&] { training.step(); });
+  EXPECT_THAT(work_by_step(log), SizeIs(3));
+  for (const std::uint32_t step : {2u, 3u}) expect_net(counts_of(log, step));
+  std::set<memory::Phase> phases;
+  for (const DeviceWork& w : log.device_work) {
+    EXPECT_NE(w.op, 0u) << log.names[w.name];
+    EXPECT_EQ(w.name != 0, w.kind == DeviceWork::Kind::kernel);
+    EXPECT_EQ(log.devices.at(w.device).name, to_string(gpu));
+    EXPECT_GT(w.time(), 0u);
+    phases.insert(w.phase);
+  }
+  EXPECT_THAT(phases, ElementsAre(memory::Phase::forward, memory::Phase::backward, memory::Phase::optimizer));
+  expect_sums(log);
+}
+
+TEST_F(CudaDeviceTimes, OfAReplayAreThoseOfTheRecordedOps) {
+  Training training;
+  auto captured = capture([&] { return training.step(); });
+  const memory::Log log = recorded(8, 1, [&] { captured(); });
+  ASSERT_TRUE(captured.is_captured());
+  const Counts eager = counts_of(log, 2);
+  for (std::uint32_t step = 4; step <= 8; ++step) {
+    const Counts replayed = counts_of(log, step);
+    expect_net(replayed);
+    for (const auto& [of, count] : eager)
+      EXPECT_THAT(replayed, Contains(Pair(of, Gt(0)))) << of.first << " in " << of.second << ", step " << step;
+    EXPECT_EQ(replayed, counts_of(log, 8)) << "all replays are alike";
+  }
+  expect_sums(log);
+}
+
+TEST_F(CudaDeviceTimes, OfAGraphThatWasCapturedBeforeAreItsLaunchers) {
+  Training training;
+  auto captured = capture([&] { return training.step(); });
+  for (int i = 0; i < 4; ++i) captured();
+  ASSERT_TRUE(captured.is_captured());
+  const memory::Log log = recorded(2, 1, [&] { captured(); });
+  EXPECT_THAT(work_by_step(log), Each(Pair(testing::_, Gt(5)))) << "its kernels are timed";
+  for (const DeviceWork& w : log.device_work) EXPECT_EQ(log.names[w.op], "captured_step") << log.names[w.name];
+}
+
+TEST_F(CudaDeviceTimes, AreWholeInEveryKthStep) {
+  Training training;
+  auto captured = capture([&] { return training.step(); });
+  const memory::Log log = recorded(24, 4, [&] { captured(); });  // no step waits for the device
+  EXPECT_THAT(work_by_step(log), SizeIs(6));
+  for (const auto& [step, count] : work_by_step(log)) {
+    EXPECT_EQ(step % 4, 0u);
+    EXPECT_EQ(counts_of(log, step), counts_of(log, 24)) << "nothing of step " << step << " is lost";
+  }
+  for (const memory::StepTime& step : memory::step_times(log)) EXPECT_EQ(step.device.has_value(), step.step % 4 == 0);
+}
+
+TEST_F(CudaDeviceTimes, AreInASecondRecordingAndNotInOneWithoutThem) {
+  Training training;
+  const memory::Log first = recorded(2, 1, [&] { training.step(); });
+  EXPECT_THAT(recorded(2, 0, [&] { training.step(); }).device_work, SizeIs(0));
+  const memory::Log second = recorded(2, 1, [&] { training.step(); });
+  ASSERT_GT(first.device_work.size(), 0u);
+  EXPECT_EQ(counts_of(second, 6), counts_of(first, 2));
+}
+
+TEST_F(CudaDeviceTimes, HaveCopiesWithTheirBytes) {
+  const Tensor x = ones({1000}, DType::f32, Device::cpu());
+  const memory::Log log = recorded(1, 1, [&] {
+    const Tensor y = x.to(gpu) + 1.0;
+    EXPECT_EQ(y.to_vector<float>()[0], 2.0f);
+  });
+  std::map<DeviceWork::Kind, std::uint64_t> bytes;
+  for (const DeviceWork& w : log.device_work) bytes[w.kind] += w.bytes;
+  EXPECT_EQ(bytes[DeviceWork::Kind::to_device], 4000u);
+  EXPECT_GE(bytes[DeviceWork::Kind::to_host], 4000u);
+  EXPECT_EQ(bytes[DeviceWork::Kind::kernel], 0u);
+}
+
+TEST_F(CudaDeviceTimes, AreInTheLogSoFar) {
+  Training training;
+  const memory::Recording recording(dir_ / "run.memlog", "so far", {.device_times_every = 1});
+  {
+    const memory::Step step(gpu);
+    training.step();
+  }
+  EXPECT_GT(memory::log_so_far().device_work.size(), 5u);
+}
+
+}  // namespace
+}  // namespace bytetape::test
