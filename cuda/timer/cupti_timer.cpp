@@ -2,7 +2,6 @@
 
 #include <atomic>
 #include <cstdlib>
-#include <string_view>
 #include <utility>
 
 #include "bytetape/core/memory/ambient.h"
@@ -10,6 +9,7 @@
 #include "bytetape/cuda/ambient.h"
 #include "bytetape/cuda/runtime/runtime.h"
 #include "bytetape/cuda/timer/activities.h"
+#include "bytetape/cuda/timer/launch_calls.h"
 #include "bytetape/cuda/timer/replaced_node.h"
 #include "bytetape/cuda/timer/timer.h"
 
@@ -35,7 +35,8 @@ void CUPTIAPI give_buffer(std::uint8_t** buffer, std::size_t* size, std::size_t*
 }
 
 void CUPTIAPI take_buffer(CUcontext, std::uint32_t, std::uint8_t* buffer, std::size_t, std::size_t valid) {
-  cupti_timer().take(buffer, valid);
+  CuptiTimer& timer = cupti_timer();
+  timer.guarded([&] { timer.take(buffer, valid); });
   std::free(buffer);
 }
 
@@ -61,21 +62,14 @@ void on_launch(CuptiTimer& timer, const CUpti_CallbackData& call) {
     timer.scopes().add_launch(call.correlationId, {memory::ambient.scope, step});
 }
 
-void CUPTIAPI on_callback(void* timer, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* data) {
-  if (domain == CUPTI_CB_DOMAIN_RESOURCE)
-    on_node(*static_cast<CuptiTimer*>(timer), id, *static_cast<const CUpti_ResourceData*>(data));
-  else
-    on_launch(*static_cast<CuptiTimer*>(timer), *static_cast<const CUpti_CallbackData*>(data));
-}
-
-// ----
-
-/// Whether a function of the runtime or the driver launches work, by its name.
-bool launches_work(std::string_view name) {
-  if (!name.starts_with("cu")) return false;
-  name.remove_prefix(name.starts_with("cuda") ? 4 : 2);
-  return name.starts_with("Launch") || name.starts_with("GraphLaunch") || name.starts_with("Memcpy") ||
-         name.starts_with("Memset") || name.starts_with("64Memset");
+void CUPTIAPI on_callback(void* of, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* data) {
+  auto& timer = *static_cast<CuptiTimer*>(of);
+  timer.guarded([&] {
+    if (domain == CUPTI_CB_DOMAIN_RESOURCE)
+      on_node(timer, id, *static_cast<const CUpti_ResourceData*>(data));
+    else
+      on_launch(timer, *static_cast<const CUpti_CallbackData*>(data));
+  });
 }
 
 }  // namespace
@@ -83,32 +77,22 @@ bool launches_work(std::string_view name) {
 CuptiTimer::CuptiTimer() {
   check_cupti(cupti().ActivityRegisterTimestampCallback(clock_of_recordings), "set the clock");
   check_cupti(cupti().ActivityRegisterCallbacks(give_buffer, take_buffer), "collect records");
-  find_launches();
-}
-
-void CuptiTimer::find_launches() {
-  const auto add = [&](CUpti_CallbackDomain domain, CUpti_CallbackId end) {
-    for (CUpti_CallbackId id = 1; id < end; ++id) {
-      const char* name = nullptr;
-      if (cupti().GetCallbackName(domain, id, &name) == CUPTI_SUCCESS && name && launches_work(name))
-        launches_.push_back({domain, id});
-    }
-  };
-  add(CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_SIZE);
-  add(CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_SIZE);
+  launches_ = launch_calls();
 }
 
 void CuptiTimer::start(Listener listener) {
   scopes_.clear();
-  failure_ = nullptr;
+  take_failure();
   check_cupti(cupti().Subscribe(&subscriber_, on_callback, this), "start");
-  for (const CUpti_CallbackIdResource id : node_callbacks)
-    guarded([&] {
+  guarded([&] {
+    for (const CUpti_CallbackIdResource id : node_callbacks)
       check_cupti(cupti().EnableCallback(1, subscriber_, CUPTI_CB_DOMAIN_RESOURCE, id), "watch recorded graphs");
-    });
-  if (failure_) {
+    collect(true);  // here, because the first time takes long
+    collect(false);
+  });
+  if (const std::exception_ptr failure = take_failure()) {
     cupti().Unsubscribe(subscriber_);
-    std::rethrow_exception(failure_);
+    std::rethrow_exception(failure);
   }
   const std::lock_guard lock(mutex_);
   listener_ = std::move(listener);
@@ -131,19 +115,22 @@ void CuptiTimer::end() {
   });
 }
 
+// Takes records before and after the collection ends: those of timed steps are complete before.
 void CuptiTimer::poll() {
   if (watches_ || !collects_ || !pending_.is_done()) return;
   guarded([&] {
+    take_records(0);
     collect(false);
-    check_cupti(cupti().ActivityFlushAll(0), "take records");
+    take_records(0);
   });
 }
 
+// A forced flush takes records of later work too, which has not ended and is left out.
 void CuptiTimer::flush() {
   guarded([&] {
     pending_.wait();
+    take_records(watches_ ? 0 : CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
     if (!watches_) collect(false);
-    check_cupti(cupti().ActivityFlushAll(watches_ ? 0 : CUPTI_ACTIVITY_FLAG_FLUSH_FORCED), "take records");
   });
 }
 
@@ -158,7 +145,7 @@ void CuptiTimer::stop() {
   }
   guarded([&] { check_cupti(cupti().Unsubscribe(subscriber_), "stop"); });
   scopes_.clear();
-  if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
+  if (const std::exception_ptr failure = take_failure()) std::rethrow_exception(failure);
 }
 
 void CuptiTimer::watch_launches(bool on) {
@@ -173,13 +160,16 @@ void CuptiTimer::collect(bool on) {
     check_cupti((on ? cupti().ActivityEnable : cupti().ActivityDisable)(kind), "time work");
 }
 
-/// Keeps the first error for stop(), because a step ends in a destructor.
-void CuptiTimer::guarded(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (...) {
-    if (!failure_) failure_ = std::current_exception();
-  }
+void CuptiTimer::take_records(std::uint32_t flags) { check_cupti(cupti().ActivityFlushAll(flags), "take records"); }
+
+std::exception_ptr CuptiTimer::take_failure() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(failure_, nullptr);
+}
+
+void CuptiTimer::note_failure() {
+  const std::lock_guard lock(mutex_);
+  if (!failure_) failure_ = std::current_exception();
 }
 
 void CuptiTimer::take(std::uint8_t* buffer, std::size_t bytes) {

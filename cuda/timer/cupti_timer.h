@@ -2,13 +2,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
-#include <functional>
 #include <mutex>
 #include <optional>
 #include <vector>
 
 #include "bytetape/core/memory/recording/device_timer.h"
 #include "bytetape/cuda/timer/cupti.h"
+#include "bytetape/cuda/timer/launch_calls.h"
 #include "bytetape/cuda/timer/launch_scopes.h"
 #include "bytetape/cuda/timer/pending.h"
 
@@ -35,25 +35,30 @@ class CuptiTimer final : public memory::DeviceTimer {
   /// Returns Listener::step; 0 if no recording runs.
   std::uint32_t step();
 
+  /// Calls f and keeps its first error for stop(), because a step ends in a destructor, and CUPTI is written in C.
+  template <class F>
+  void guarded(const F& f) {
+    try {
+      f();
+    } catch (...) { note_failure(); }
+  }
+
  private:
-  struct Callback {
-    CUpti_CallbackDomain domain;
-    CUpti_CallbackId id;
-  };
-  void find_launches();
   void watch_launches(bool on);
   void collect(bool on);
-  void guarded(const std::function<void()>& call);
+  void take_records(std::uint32_t flags);
+  void note_failure();
+  std::exception_ptr take_failure();
 
-  std::vector<Callback> launches_;  // the calls that launch work
+  std::vector<LaunchCall> launches_;
   CUpti_SubscriberHandle subscriber_ = nullptr;
   bool watches_ = false, collects_ = false;
   PendingWork pending_;  // work of timed steps. Records are collected until it is done
-  std::exception_ptr failure_;
 
   LaunchScopes scopes_;
-  std::mutex mutex_;  // guards the member below
+  std::mutex mutex_;  // guards the members below
   std::optional<Listener> listener_;
+  std::exception_ptr failure_;
 };
 
 /// Returns the timer of the process.

@@ -5,7 +5,6 @@
 #include <iterator>
 #include <map>
 #include <ostream>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -120,20 +119,32 @@ class ChromeWriter {
     }
   }
 
-  /// Draws a track per stream. Track 0 of a device has the counters and steps.
+  /// Draws a track per stream, after track 0, which has the counters and steps. A kernel may begin before the previous
+  /// one of its stream has ended. It then gets a second track, because slices of a track must nest.
   void device_work() {
-    std::set<std::pair<std::uint32_t, std::uint32_t>> streams;
-    for (const DeviceWork& w : log_.device_work) {
-      const std::size_t pid = first_device + w.device, tid = std::size_t{w.stream} + 1;
-      if (streams.emplace(w.device, w.stream).second)
-        line(R"({{"ph":"M","pid":{},"tid":{},"name":"thread_name","args":{{"name":"stream {}"}}}})", pid, tid,
-             w.stream);
-      const std::string kind = quoted(to_string(w.kind)), bytes = w.bytes ? fmt::format(",\"bytes\":{}", w.bytes) : "";
-      line(
-          R"({{"ph":"X","pid":{},"tid":{},"ts":{},"dur":{},"cat":{},"name":{},"args":{{"op":{},"module":{},"phase":"{}","step":{}{}}}}})",
-          pid, tid, stamp(w.begin), stamp(w.time()), kind, w.name ? names_[w.name] : kind, names_[w.op],
-          names_[w.module], to_string(w.phase), w.step, bytes);
+    std::vector<DeviceWork> all = log_.device_work;
+    std::stable_sort(all.begin(), all.end(),
+                     [](const DeviceWork& a, const DeviceWork& b) { return a.begin < b.begin; });
+    std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<Track>> streams;  // by device and stream
+    for (const DeviceWork& w : all) {
+      std::vector<Track>& tracks = streams[{w.device, w.stream}];
+      auto track = std::find_if(tracks.begin(), tracks.end(), [&](const Track& t) { return t.free <= w.begin; });
+      if (track == tracks.end()) {
+        track = tracks.insert(track, {tracks_++, 0});
+        line(R"({{"ph":"M","pid":{},"tid":{},"name":"thread_name","args":{{"name":"stream {}"}}}})",
+             first_device + w.device, track->tid, w.stream);
+      }
+      track->free = w.end;
+      work(w, track->tid);
     }
+  }
+
+  void work(const DeviceWork& w, std::size_t tid) {
+    const std::string kind = quoted(to_string(w.kind)), bytes = w.bytes ? fmt::format(",\"bytes\":{}", w.bytes) : "";
+    line(
+        R"({{"ph":"X","pid":{},"tid":{},"ts":{},"dur":{},"cat":{},"name":{},"args":{{"op":{},"module":{},"phase":"{}","step":{}{}}}}})",
+        first_device + w.device, tid, stamp(w.begin), stamp(w.time()), kind, w.name ? names_[w.name] : kind,
+        names_[w.op], names_[w.module], to_string(w.phase), w.step, bytes);
   }
 
   /// The roles that any block has.
@@ -192,10 +203,16 @@ class ChromeWriter {
          threads, r.thread, stamp(r.time));
   }
 
+  struct Track {
+    std::size_t tid;
+    std::uint64_t free;  // the time at which its last work ends
+  };
+
   const Log& log_;
   std::ostream& out_;
   std::vector<std::string> names_;
-  std::size_t ids_ = 0;  // ids given to steps and arrows
+  std::size_t tracks_ = 1;  // number of the next track of device work
+  std::size_t ids_ = 0;     // ids given to steps and arrows
   bool is_first_ = true;
 };
 

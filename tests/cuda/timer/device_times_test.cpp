@@ -191,7 +191,7 @@ TEST_F(CudaDeviceTimes, AreInASecondRecordingAndNotInOneWithoutThem) {
 TEST_F(CudaDeviceTimes, HaveCopiesWithTheirBytes) {
   const Tensor x = ones({1000}, DType::f32, Device::cpu());
   const memory::Log log = recorded(1, 1, [&] {
-    const Tensor y = x.to(gpu) + 1.0;
+    const Tensor y = to(x, gpu) + 1.0;
     EXPECT_EQ(y.to_vector<float>()[0], 2.0f);
   });
   std::map<DeviceWork::Kind, std::uint64_t> bytes;

@@ -8,7 +8,7 @@ class DeviceWork {
     this.count = this.begin.length;
     this.end = this.begin.map((begin, i) => begin + rows.time[i]);
     const streams = d3.group(d3.range(this.count), (i) => `${this.device[i]}|${this.stream[i]}`);
-    // [{name, rows}], the busiest first. Rows of a stream do not overlap.
+    // [{name, rows}], those with the most work first.
     this.streams = [...streams.values()].map((rows) => ({ name: `stream ${this.stream[rows[0]]}`, rows }))
       .sort((a, b) => b.rows.length - a.rows.length);
     if (this.streams.length === 1) this.streams[0].name = "device";

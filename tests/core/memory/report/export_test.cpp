@@ -121,15 +121,25 @@ TEST(ChromeTraces, HaveATrackForEachStream) {
   }
   ASSERT_EQ(tracks.size(), 2u);
   EXPECT_EQ(tracks[0]["args"]["name"], "stream 7");
-  EXPECT_EQ(tracks[0]["tid"], 8);
+  EXPECT_EQ(tracks[1]["args"]["name"], "stream 13");
   ASSERT_EQ(work.size(), 2u);
   EXPECT_EQ(work[0]["name"], "gemm<\"f32\">");
   EXPECT_EQ(work[0]["ts"], 1.5);
   EXPECT_EQ(work[0]["dur"], 1.25);
-  EXPECT_EQ(work[0]["tid"], 8);
+  EXPECT_EQ(work[0]["tid"], tracks[0]["tid"]);
   EXPECT_EQ(work[0]["args"], (json{{"op", "matmul"}, {"module", ""}, {"phase", "setup"}, {"step", 1}}));
   EXPECT_EQ(work[1]["name"], "copy to host");
   EXPECT_EQ(work[1]["args"]["bytes"], 64);
+}
+
+TEST(ChromeTraces, DoNotOverlapWorkOnATrack) {
+  Log log = recorded([](Allocator& a) { step(a); });
+  for (const auto& [begin, end] : {std::pair(10, 30), std::pair(20, 50), std::pair(30, 40), std::pair(45, 60)})
+    log.device_work.push_back({.begin = static_cast<std::uint64_t>(begin), .end = static_cast<std::uint64_t>(end)});
+  std::vector<int> tracks;
+  for (const json& e : json::parse(text(write_chrome_trace, log))["traceEvents"])
+    if (e["ph"] == "X") tracks.push_back(e["tid"]);
+  EXPECT_EQ(tracks, (std::vector{1, 2, 1, 1}));
 }
 
 TEST(ChromeTraces, LeaveOutWhatBeganBeforeThem) {
