@@ -41,16 +41,17 @@ std::string_view without_signature(std::string_view text) {
   return text.substr(begin);
 }
 
-/// Removes "a::" before names, at every depth.
+/// Removes "a::" before names, at every depth, but not "a<b>::".
 std::string without_namespaces(std::string_view text) {
   std::string kept;
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (text.substr(i).starts_with(anonymous)) {
       i += anonymous.size() - 1;
     } else if (text.substr(i).starts_with("::")) {
+      if (!kept.empty() && kept.back() == '>') kept += "::";
       while (!kept.empty() && is_of_a_name(kept.back())) kept.pop_back();
       ++i;
-    } else {
+    } else if (!text.substr(i).starts_with(" >")) {  // as the demangler writes nested template arguments
       kept += text[i];
     }
   }

@@ -6,8 +6,9 @@ namespace bytetape::cuda {
 namespace {
 
 TEST(KernelName, IsDemangledAndShort) {
-  EXPECT_EQ(kernel_name("_ZN8bytetape4cuda9add_rowsIfEEvPT_"), "add_rows<float>");
+  EXPECT_EQ(kernel_name("_ZN8bytetape4cuda8add_rowsIfEEvPT_"), "add_rows<float>");
   EXPECT_EQ(kernel_name("_ZN8bytetape4cuda12_GLOBAL__N_14fillEPjjm"), "fill");
+  EXPECT_EQ(kernel_name("_ZN1a5OuterIiE3runIfEEvPT_"), "Outer<int>::run<float>");
   EXPECT_EQ(kernel_name("_ZN7cutlass7Kernel2INS_4gemm4TileILi128EEEEEvNT_6ParamsE"), "Kernel2<Tile<128>>");
 }
 

@@ -137,7 +137,8 @@ TEST(ChromeTraces, DoNotOverlapWorkOnATrack) {
   for (const auto& [begin, end] : {std::pair(10, 30), std::pair(20, 50), std::pair(30, 40), std::pair(45, 60)})
     log.device_work.push_back({.begin = static_cast<std::uint64_t>(begin), .end = static_cast<std::uint64_t>(end)});
   std::vector<int> tracks;
-  for (const json& e : json::parse(text(write_chrome_trace, log))["traceEvents"])
+  const json trace = json::parse(text(write_chrome_trace, log));
+  for (const json& e : trace["traceEvents"])
     if (e["ph"] == "X") tracks.push_back(e["tid"]);
   EXPECT_EQ(tracks, (std::vector{1, 2, 1, 1}));
 }
