@@ -14,10 +14,15 @@
 namespace bytetape::examples {
 namespace {
 
-/// The columns of the device, "" in a step without device times.
+/// A time and its share, or blanks for 0.
+std::string time_columns(std::uint64_t time, std::uint64_t whole) {
+  return fmt::format("{:>9}{:>6}", time ? memory::format_time(time) : "",
+                     time ? memory::format_share(time, whole) : "");
+}
+
+/// The columns of the device; "" in a step without device times.
 std::string device_columns(std::uint64_t time, const memory::StepTime& step) {
-  if (!step.device) return "";
-  return fmt::format(" {:>9}{:>6}", memory::format_time(time), memory::format_share(time, step.device->span()));
+  return step.device ? " " + time_columns(time, step.device->span()) : "";
 }
 
 /// The bar shows the device's time in a step that has it.
@@ -25,8 +30,8 @@ void print_row(const TimeRow& r, const memory::StepTime& step, std::size_t width
   const std::string calls = r.calls ? memory::format_exact(r.calls) : "";
   const std::string bar = step.device ? memory::format_bar(r.device_time, step.device->span(), 20)
                                       : memory::format_bar(r.time, step.time(), 20);
-  fmt::print("  {:<{}}  {:<9} {:>8} {:>9}{:>6}{}  {}\n", r.name, width, r.phase, calls, memory::format_time(r.time),
-             memory::format_share(r.time, step.time()), device_columns(r.device_time, step), bar);
+  fmt::print("  {:<{}}  {:<9} {:>8} {}{}  {}\n", r.name, width, r.phase, calls, time_columns(r.time, step.time()),
+             device_columns(r.device_time, step), bar);
 }
 
 void print_table(const std::vector<TimeRow>& rows, const memory::StepTime& step, const std::string& by,
@@ -48,10 +53,7 @@ void print_table(const std::vector<TimeRow>& rows, const memory::StepTime& step,
              "share", step.device ? fmt::format(" {:>9}{:>6}", "device", "share") : "");
   for (std::size_t i = 0; i < shown; ++i) print_row(rows[i], step, width);
   if (rest.time || rest.device_time) print_row(rest, step, width);
-  if (step.device && step.device->idle())
-    fmt::print("  {:<{}}  {:<9} {:>8} {:>9}{:>6}{}  {}\n", "device idle", width, "", "", "", "",
-               device_columns(step.device->idle(), step),
-               memory::format_bar(step.device->idle(), step.device->span(), 20));
+  if (step.device && step.device->idle()) print_row({"device idle", "", 0, 0, step.device->idle()}, step, width);
   print_row({"a step", "", calls, step.time(), step.device ? step.device->span() : 0}, step, width);
 }
 
