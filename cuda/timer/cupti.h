@@ -4,17 +4,22 @@
 namespace bytetape::cuda {
 
 // The functions of CUPTI that are used, without their prefix.
-#define BYTETAPE_CUPTI_FUNCTIONS(F)                                                             \
-  F(GetVersion)                                                                                 \
-  F(GetResultString)                                                                            \
-  F(Subscribe)                                                                                  \
-  F(Unsubscribe)                                                                                \
-  F(EnableCallback)                                                                             \
-  F(GetCallbackName)                                                                            \
-  F(GetGraphNodeId)                                                                             \
-  F(ActivityRegisterCallbacks)                                                                  \
-  F(ActivityRegisterTimestampCallback) F(ActivityEnable) F(ActivityDisable) F(ActivityFlushAll) \
-      F(ActivityGetNextRecord)
+// clang-format off
+#define BYTETAPE_CUPTI_FUNCTIONS(F) \
+  F(GetVersion) \
+  F(GetResultString) \
+  F(Subscribe) \
+  F(Unsubscribe) \
+  F(EnableCallback) \
+  F(GetCallbackName) \
+  F(GetGraphNodeId) \
+  F(ActivityRegisterCallbacks) \
+  F(ActivityRegisterTimestampCallback) \
+  F(ActivityEnable) \
+  F(ActivityDisable) \
+  F(ActivityFlushAll) \
+  F(ActivityGetNextRecord)
+// clang-format on
 
 /// CUPTI, which is loaded on first use, so that programs start without it.
 struct Cupti {
