@@ -67,6 +67,7 @@
 #include "bytetape/optim/ema.h"
 #include "bytetape/optim/grad_scaler.h"
 #include "bytetape/optim/lr_scheduler.h"
+#include "bytetape/optim/muon.h"
 #include "bytetape/optim/rmsprop.h"
 #include "bytetape/optim/sgd.h"
 #include "bytetape/optim/step_in_backward.h"

@@ -17,18 +17,33 @@ void for_each_option(F&& f) {
   f("weight_decay", &ParamGroup::weight_decay);
   f("nesterov", &ParamGroup::nesterov);
   f("centered", &ParamGroup::centered);
+  f("ns_coefficients", &ParamGroup::ns_coefficients);
+  f("ns_steps", &ParamGroup::ns_steps);
+  f("adjust_lr_fn", &ParamGroup::adjust_lr_fn);
 }
 
 void put(StateDict& state, const std::string& name, double value) { state.numbers[name] = value; }
 void put(StateDict& state, const std::string& name, bool value) { state.numbers[name] = std::int64_t{value}; }
-void put(StateDict& state, const std::string& name, const std::array<double, 2>& values) {
-  for (std::size_t i = 0; i < 2; ++i) put(state, name + "." + std::to_string(i), values[i]);
+void put(StateDict& state, const std::string& name, std::int64_t value) { state.numbers[name] = value; }
+void put(StateDict& state, const std::string& name, AdjustLr value) {
+  state.numbers[name] = static_cast<std::int64_t>(value);
+}
+template <std::size_t n>
+void put(StateDict& state, const std::string& name, const std::array<double, n>& values) {
+  for (std::size_t i = 0; i < n; ++i) put(state, name + "." + std::to_string(i), values[i]);
 }
 
 void get(const StateDict& state, const std::string& name, double& value) { value = state.number(name); }
 void get(const StateDict& state, const std::string& name, bool& value) { value = state.integer(name) != 0; }
-void get(const StateDict& state, const std::string& name, std::array<double, 2>& values) {
-  for (std::size_t i = 0; i < 2; ++i) get(state, name + "." + std::to_string(i), values[i]);
+void get(const StateDict& state, const std::string& name, std::int64_t& value) { value = state.integer(name); }
+void get(const StateDict& state, const std::string& name, AdjustLr& value) {
+  const std::int64_t number = state.integer(name);
+  check<ValueError>(number == 0 || number == 1, "the state's '", name, "' must be 0 or 1, got ", number);
+  value = static_cast<AdjustLr>(number);
+}
+template <std::size_t n>
+void get(const StateDict& state, const std::string& name, std::array<double, n>& values) {
+  for (std::size_t i = 0; i < n; ++i) get(state, name + "." + std::to_string(i), values[i]);
 }
 
 }  // namespace

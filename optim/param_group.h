@@ -1,5 +1,6 @@
 #pragma once
 #include <array>
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -7,6 +8,10 @@
 #include "bytetape/core/tensor.h"
 
 namespace bytetape::optim {
+
+/// The factor of Muon's lr for a matrix (m, n): sqrt(max(1, m / n)) for `original`, 0.2 sqrt(max(m, n)) for
+/// `match_rms_adamw`.
+enum class AdjustLr : std::uint8_t { original, match_rms_adamw };
 
 /// A group of parameters with its own options (an entry of torch.optim.Optimizer.param_groups).
 ///
@@ -22,6 +27,9 @@ struct ParamGroup {
   std::optional<std::array<double, 2>> betas{};
   std::optional<double> alpha{}, eps{}, weight_decay{};
   std::optional<bool> nesterov{}, centered{};
+  std::optional<std::array<double, 3>> ns_coefficients{};
+  std::optional<std::int64_t> ns_steps{};
+  std::optional<AdjustLr> adjust_lr_fn{};
   std::optional<double> initial_lr{};  ///< lr before the first schedule
 };
 

@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "bytetape/core/cpu/clip.h"
+#include "bytetape/core/cpu/muon.h"
 #include "bytetape/core/cpu/stretch.h"
 #include "bytetape/core/cpu/table.h"
 #include "bytetape/core/visit.h"
@@ -98,16 +99,19 @@ void rmsprop_stretch(const RmspropStepParams& p, std::int64_t count, T* __restri
   }
 }
 
-/// As torch.lerp: starts from the nearer end, to round less.
 template <class T, class G>
-void ema_stretch(const EmaStepParams& p, std::int64_t count, T* __restrict average, const G* __restrict next) {
+void ema_stretch(double weight, std::int64_t count, T* __restrict average, const G* __restrict next) {
   using C = compute_t<T>;
-  const auto weight = static_cast<C>(p.weight), rest = 1 - weight;
-  const bool is_near = weight < C(0.5);
-  for (std::int64_t i = 0; i < count; ++i) {
-    const auto a = static_cast<C>(average[i]), b = static_cast<C>(next[i]);
-    average[i] = static_cast<T>(is_near ? a + weight * (b - a) : b - (b - a) * rest);
-  }
+  for (std::int64_t i = 0; i < count; ++i)
+    average[i] = static_cast<T>(lerp(static_cast<C>(average[i]), static_cast<C>(next[i]), static_cast<C>(weight)));
+}
+
+template <class T, class D>
+void muon_stretch(const MuonStepParams& p, std::int64_t count, T* __restrict parameter, const D* __restrict direction) {
+  using C = compute_t<T>;
+  const auto lr = static_cast<C>(p.lr), keep = static_cast<C>(p.keep);
+  for (std::int64_t i = 0; i < count; ++i)
+    parameter[i] = static_cast<T>(keep * static_cast<C>(parameter[i]) - lr * static_cast<C>(direction[i]));
 }
 
 /// Whether the gradient scaler skips the step. Counts skips per parameter.
@@ -117,17 +121,6 @@ bool skips(std::span<const Slot> slots, const float* found_inf) {
   if (skipped)
     for (const Slot& s : slots) ++*s.skipped;
   return skipped;
-}
-
-/// Calls f(gradient), a pointer of its type. Parameters of type T have gradients of type T, or 16-bit ones if T is
-/// float.
-template <class T, class F>
-void visit_gradient(const ConstView& gradient, F&& f) {
-  if constexpr (std::is_same_v<T, float>) {
-    if (gradient.dtype == DType::bf16) return f(gradient.as<BFloat16>());
-    if (gradient.dtype == DType::f16) return f(gradient.as<Half>());
-  }
-  f(gradient.as<T>());
 }
 
 /// Calls stretch(slot, step params, begin, end, gradient, zero of the parameter's type) for stretches of all slots,
@@ -203,7 +196,19 @@ void ema(std::span<const OptimizerSlot> slots, const EmaParams& p) {
              [](const OptimizerSlot& s, const EmaStepParams& params, std::int64_t begin, std::int64_t end,
                 const auto* gradient, auto zero) {
                using T = decltype(zero);
-               ema_stretch(params, end - begin, s.parameter.as<T>() + begin, gradient);
+               ema_stretch(params.weight, end - begin, s.parameter.as<T>() + begin, gradient);
+             });
+}
+
+void muon(std::span<const MuonSlot> slots, const MuonParams& p) {
+  update_all(slots, p,
+             [](const MuonSlot& s, const MuonStepParams& params, std::int64_t begin, std::int64_t end,
+                const auto* gradient, auto zero) {
+               using T = decltype(zero);
+               ema_stretch(1 - params.momentum, end - begin, s.momentum_buffer.as<T>() + begin, gradient);
+               visit_gradient<T>(s.direction, [&](const auto* direction) {
+                 muon_stretch(params, end - begin, s.parameter.as<T>() + begin, direction + begin);
+               });
              });
 }
 
@@ -214,6 +219,9 @@ const OptimizerKernels& optimizer_kernels() {
       .sgd = sgd,
       .adam = adam,
       .rmsprop = rmsprop,
+      .muon = muon,
+      .muon_direction = {plan, muon_direction},
+      .muon_polynomial = muon_polynomial,
       .ema = ema,
       .clip_grad_value = clip_grad_value,
       .clip_grad_norm = {plan, clip_grad_norm},

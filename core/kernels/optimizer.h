@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -67,6 +68,15 @@ struct RmspropStepParams {
   friend bool operator==(const RmspropStepParams&, const RmspropStepParams&) = default;
 };
 
+/// Step params of torch.optim.Muon.
+struct MuonStepParams {
+  double lr;    // times the factor for the parameter's shape
+  double keep;  // factor of the parameter: 1 - lr * weight_decay
+  double momentum;
+  std::int64_t is_nesterov;  // 0 or 1
+  friend bool operator==(const MuonStepParams&, const MuonStepParams&) = default;
+};
+
 /// Step params of a moving average.
 struct EmaStepParams {
   double weight;  // weight of the new value
@@ -109,6 +119,13 @@ struct RmspropSlot : OptimizerSlot {
   View square_avg, momentum_buffer = {}, grad_avg = {};
 };
 
+/// The tensors of one parameter for Muon. `direction` is the orthogonalized update, with the parameter's strides and a
+/// dtype that a gradient may have.
+struct MuonSlot : OptimizerSlot {
+  View momentum_buffer;
+  ConstView direction;
+};
+
 /// The slots with indices from `first` on have gradients that other streams may still write. A kernel calls wait()
 /// before it uses these slots. It may update the other slots earlier.
 struct LateSlots {
@@ -130,6 +147,7 @@ struct OptimizerParams {
 using SgdParams = OptimizerParams<SgdStepParams>;
 using AdamParams = OptimizerParams<AdamStepParams>;
 using RmspropParams = OptimizerParams<RmspropStepParams>;
+using MuonParams = OptimizerParams<MuonStepParams>;
 using EmaParams = OptimizerParams<EmaStepParams>;
 
 /// norm = sqrt(sum of squares of all gradients), a scalar, f64 or f32. Then every gradient is multiplied by min(1,
@@ -140,11 +158,26 @@ struct ClipGradNormArgs {
   double max_norm;
 };
 
+/// For each slot of a Muon step: direction = u / max(|u|, eps), with the Frobenius norm |u|. With the buffer's next
+/// value b = momentum * buffer + (1 - momentum) * gradient, u is b, or (1 - momentum) * gradient + momentum * b with
+/// Nesterov. Only `directions` is written.
+struct MuonDirectionArgs {
+  std::span<const MuonSlot> slots;
+  std::span<const View> directions;  // one per slot, with the slot's strides: bf16 on CUDA, else the slot's or f32
+  std::span<const double> eps;       // one per slot
+  MuonParams params;
+};
+
 /// Kernels that update all parameters in one call.
 struct OptimizerKernels {
   void (*sgd)(std::span<const SgdSlot> slots, const SgdParams& p);
   void (*adam)(std::span<const AdamSlot> slots, const AdamParams& p);
   void (*rmsprop)(std::span<const RmspropSlot> slots, const RmspropParams& p);
+  /// Updates parameters by their directions, and momentum buffers by gradients.
+  void (*muon)(std::span<const MuonSlot> slots, const MuonParams& p);
+  Planned<MuonDirectionArgs> muon_direction;
+  /// square = c[0] * I + c[1] * gram + c[2] * square, for dense symmetric matrices (batch, n, n) of one dtype.
+  void (*muon_polynomial)(const ConstView& gram, const View& square, const std::array<double, 3>& c);
   /// Moves averages (in place of parameters) towards values (in place of gradients) (torch.lerp).
   void (*ema)(std::span<const OptimizerSlot> slots, const EmaParams& p);
   /// Clamps every element to [-clip_value, clip_value]. NaN stays NaN. Does nothing while a fault is pending. Gradients

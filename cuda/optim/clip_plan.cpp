@@ -1,5 +1,6 @@
 #include "bytetape/core/kernels/optimizer.h"
 #include "bytetape/cuda/optim/gradients.h"
+#include "bytetape/cuda/optim/muon.h"
 #include "bytetape/cuda/plans.h"
 
 namespace bytetape::cuda {
@@ -12,6 +13,7 @@ static Plan plan(const ClipGradNormArgs& args) {
 
 const OptimizerKernels& optimizer_plans() {
   static const OptimizerKernels all{
+      .muon_direction = {plan_muon_direction, nullptr},
       .clip_grad_norm = {plan, nullptr},
   };
   return all;

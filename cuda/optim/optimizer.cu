@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <limits>
 #include <type_traits>
+#include <vector>
 
 #include "bytetape/cuda/optim/clip.h"
+#include "bytetape/cuda/optim/lerp.cuh"
+#include "bytetape/cuda/optim/muon.h"
 #include "bytetape/cuda/plans.h"
 #include "bytetape/cuda/pointwise/elementwise.cuh"
 #include "bytetape/cuda/runtime/slots.cuh"
@@ -119,18 +122,30 @@ struct Rmsprop {
   }
 };
 
-template <class T>
+template <class T, class Params = EmaStepParams>
 struct Ema {
   using Element = T;
   using C = compute_t<T>;
-  using StepParams = EmaStepParams;
+  using StepParams = Params;
   static constexpr int states = 0, room = 1;
   C weight;
 
   __device__ explicit Ema(const EmaStepParams& p) : weight(static_cast<C>(p.weight)) {}
-  __device__ C updated(C average, C next, C (&)[room]) const {
-    return weight < C(0.5) ? average + weight * (next - average) : next - (next - average) * (1 - weight);
-  }
+  __device__ explicit Ema(const MuonStepParams& p) : weight(static_cast<C>(1 - p.momentum)) {}
+  __device__ C updated(C average, C next, C (&)[room]) const { return lerp(average, next, weight); }
+};
+
+/// Moves the parameter along the direction, which is in place of the gradient.
+template <class T>
+struct Muon {
+  using Element = T;
+  using C = compute_t<T>;
+  using StepParams = MuonStepParams;
+  static constexpr int states = 0, room = 1;
+  C lr, keep;
+
+  __device__ explicit Muon(const MuonStepParams& p) : lr(static_cast<C>(p.lr)), keep(static_cast<C>(p.keep)) {}
+  __device__ C updated(C x, C direction, C (&)[room]) const { return ::fma(keep, x, -(lr * direction)); }
 };
 
 /// The arguments of one launch. Models with few parameters use a small Batch, because arguments are copied at each
@@ -243,7 +258,7 @@ __device__ typename Rule::StepParams step_params_of(const Batch<Rule, most>& bat
   static_assert(std::is_trivially_default_constructible_v<typename Rule::StepParams>,
                 "shared memory is not initialised");
   __shared__ typename Rule::StepParams taken;
-  if (threadIdx.x == 0) taken = after_skips(given, *slot.skipped);
+  if (threadIdx.x == 0) taken = after_skips(given, slot.skipped ? *slot.skipped : 0);
   __syncthreads();
   return taken;
 }
@@ -373,6 +388,20 @@ void rmsprop(std::span<const RmspropSlot> slots, const RmspropParams& p) {
   });
 }
 
+void muon(std::span<const MuonSlot> slots, const MuonParams& p) {
+  std::vector<OptimizerSlot> buffers, moved;  // buffers count no skips, because the parameters do
+  for (const MuonSlot& s : slots) {
+    buffers.push_back({.parameter = s.momentum_buffer, .gradient = s.gradient});
+    moved.push_back({.parameter = s.parameter, .gradient = s.direction, .shadow = s.shadow, .skipped = s.skipped});
+  }
+  take_step(slots, p, StepLaunches::Kind::step, [&](auto zero, Range range, StepLaunches& step) {
+    using T = decltype(zero);
+    const auto no_states = [](const OptimizerSlot&, T*(&)[1]) {};
+    update_all<Ema<T, MuonStepParams>>(std::span<const OptimizerSlot>(buffers), range, p, step, no_states);
+    update_all<Muon<T>>(std::span<const OptimizerSlot>(moved), range, p, step, no_states);
+  });
+}
+
 void ema(std::span<const OptimizerSlot> slots, const EmaParams& p) {
   take_step(slots, p, StepLaunches::Kind::other, [&](auto zero, Range range, StepLaunches& step) {
     using T = decltype(zero);
@@ -387,6 +416,9 @@ const OptimizerKernels& optimizer_kernels() {
       .sgd = sgd,
       .adam = adam,
       .rmsprop = rmsprop,
+      .muon = muon,
+      .muon_direction = {optimizer_plans().muon_direction.plan, muon_direction},
+      .muon_polynomial = muon_polynomial,
       .ema = ema,
       .clip_grad_value = clip_grad_value,
       .clip_grad_norm = {optimizer_plans().clip_grad_norm.plan, clip_grad_norm},
