@@ -3,6 +3,7 @@
 
 #include "examples/cifar10/errors.h"
 #include "examples/cifar10/models.h"
+#include "examples/cifar10/race.h"
 #include "examples/program.h"
 
 namespace {
@@ -45,24 +46,24 @@ Options defaults() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return run_example(
-      {.name = "cifar10",
-       .description = "Trains on CIFAR-10 and reports the memory of training.",
-       .texts = {.models = {"small", "resnet18"},
-                 .data = "folder with the six files of CIFAR-10's binary version; default: $BYTETAPE_DATA, "
-                         "~/.cache/bytetape/cifar-10-batches-bin",
-                 .lr =
-                     "SGD's highest learning rate; the rate rises linearly from 0 in the first fifth, then falls to 0",
-                 .until = until_accuracy,
-                 .picture_option = "--errors",
-                 .picture = "write a picture (PNG) of the most confident mistakes to this file"},
-       .defaults = defaults(),
-       .data = image_data({3, 32, 32}, data::cifar10_normalize),
-       .objective = classification(),
-       .load = load,
-       .counts = {50000, 10000},
-       .make_model = make_model,
-       .make_recipe = make_recipe,
-       .draw = draw_errors},
-      argc, argv);
+  Example example{
+      .name = "cifar10",
+      .description = "Trains on CIFAR-10 and reports the memory of training.",
+      .texts = {.models = {"small", "resnet18"},
+                .data = "folder with the six files of CIFAR-10's binary version; default: $BYTETAPE_DATA, "
+                        "~/.cache/bytetape/cifar-10-batches-bin",
+                .lr = "SGD's highest learning rate; the rate rises linearly from 0 in the first fifth, then falls to 0",
+                .until = until_accuracy,
+                .picture_option = "--errors",
+                .picture = "write a picture (PNG) of the most confident mistakes to this file"},
+      .defaults = defaults(),
+      .data = image_data({3, 32, 32}, data::cifar10_normalize),
+      .objective = classification(),
+      .load = load,
+      .counts = {50000, 10000},
+      .make_model = make_model,
+      .make_recipe = make_recipe,
+      .draw = draw_errors};
+  add_race(example);
+  return run_example(std::move(example), argc, argv);
 }
