@@ -71,6 +71,28 @@ TEST(Recipe, TrainsAndGoesOn) {
   EXPECT_LT(first.loss(x, y).item<double>(), before);
 }
 
+TEST(Recipe, TrainsMatricesWithMuon) {
+  manual_seed(1);
+  nn::Sequential net(nn::Linear(8, 16), nn::ReLU(), nn::Linear(16, 4));
+  std::vector<Tensor> matrices, others;
+  for (const Tensor& p : net.parameters()) (p.rank() == 2 ? matrices : others).push_back(p);
+  optim::Muon muon(matrices, {.lr = 0.02});
+  optim::AdamW adamw(others);
+  const Tensor x = randn({32, 8}), y = randint(0, 4, {32});
+  double first = 0, last = 0;
+  for (int i = 0; i < 20; ++i) {
+    muon.zero_grad();
+    adamw.zero_grad();
+    const Tensor loss = cross_entropy(net(x), y);
+    loss.backward();
+    muon.step();
+    adamw.step();
+    last = loss.item<double>();
+    if (i == 0) first = last;
+  }
+  EXPECT_LT(last, first);
+}
+
 TEST(Recipe, DecaysWeightsOnly) {
   nn::Sequential net(nn::Linear(4, 4), nn::Linear(4, 4));
   net[1].as<nn::Linear>().weight = net[0].as<nn::Linear>().weight;
