@@ -33,7 +33,7 @@ void race(const RaceCommand& command, const std::function<Splits(const Options&)
   const bool is_gpu = default_device().type == DeviceType::cuda;
   check<ValueError>(!default_device().is_meta && !o.predict, "--race trains: leave out --predict and meta devices");
   if (is_gpu) cuda::set_allow_tf32(false);  // the whitening filters need all digits
-  const DType dtype = is_gpu ? DType::f16 : DType::f32;
+  const DType dtype = o.amp ? DType::bf16 : is_gpu ? DType::f16 : DType::f32;
   const Splits splits = load(o);
   RaceData data(splits, dtype);
   const RaceOptions options = command.options(o);
@@ -58,7 +58,7 @@ void add_race(Example& example) {
     CLI::Option* const race =
         app.add_flag("--race", command->races,
                      "train a small network with Muon as fast as possible, in 8 epochs of batches of 2000; takes "
-                     "--epochs, --batch-size, --data, --device, --threads, --seed and --json");
+                     "--epochs, --batch-size, --data, --device, --threads, --amp, --seed and --json");
     app.add_option("--seeds", command->seeds, "with --race: number of runs, from --seed on")
         ->check(finite_from<int>(1, "POSITIVE"))
         ->needs(race);
