@@ -30,6 +30,7 @@ class FaultyDevice {
       k.sgd = sgd;
       k.adam = adam;
       k.rmsprop = rmsprop;
+      k.muon = muon;
       k.ema = ema;
       return k;
     }();
@@ -56,6 +57,9 @@ class FaultyDevice {
   }
   static void rmsprop(std::span<const RmspropSlot> slots, const RmspropParams& p) {
     if (!skips(slots)) cpu::optimizer_kernels().rmsprop(slots, p);
+  }
+  static void muon(std::span<const MuonSlot> slots, const MuonParams& p) {
+    if (!skips(slots)) cpu::optimizer_kernels().muon(slots, p);
   }
   static void ema(std::span<const OptimizerSlot> slots, const EmaParams& p) {
     if (!pending_) cpu::optimizer_kernels().ema(slots, p);

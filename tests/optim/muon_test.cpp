@@ -9,6 +9,8 @@
 #include "bytetape/autograd/ops.h"
 #include "bytetape/core/factories.h"
 #include "bytetape/optim/grad_scaler.h"
+#include "bytetape/optim/step_in_backward.h"
+#include "tests/optim/faulty_device.h"
 #include "tests/support/events.h"
 #include "tests/support/expect.h"
 #include "tests/support/golden.h"
@@ -163,6 +165,40 @@ TEST(Muon, ResumesWithTheSameBits) {
   train(second, b, 3);
   for (std::size_t i = 0; i < a.size(); ++i)
     EXPECT_EQ(a[i].detach().to_vector<double>(), b[i].detach().to_vector<double>());
+}
+
+TEST(Muon, LeavesOutWhatAFaultHasSkipped) {
+  FaultyDevice faulty;
+  Tensor p = ones({2, 3}, DType::f32, FaultyDevice::device).set_requires_grad();
+  Muon muon({p}, {.lr = 0.1});
+  const auto step = [&] {
+    p.set_grad(ones({2, 3}, DType::f32, FaultyDevice::device));
+    muon.step();
+  };
+  step();
+  const std::vector<double> once = p.detach().to_vector<double>();
+  faulty.leave_fault();
+  step();
+  faulty.throw_fault();
+  EXPECT_EQ(p.detach().to_vector<double>(), once);
+  EXPECT_EQ(muon.state_dict().integer("state.0.step"), 1);
+}
+
+TEST(Muon, StepsInBackward) {
+  const auto train = [](bool in_backward) {
+    manual_seed(3);
+    std::vector<Tensor> p{start({4, 3}, DType::f32), start({3, 5}, DType::f32), start({4, 3}, DType::f32)};
+    Muon muon(p, {.lr = 0.1});
+    std::optional<StepInBackward> steps;
+    if (in_backward) steps.emplace(muon);
+    for (int i = 0; i < 3; ++i) {
+      muon.zero_grad();
+      sum(matmul(p[0] * p[2], p[1])).backward();
+      if (!in_backward) muon.step();
+    }
+    return p[0].detach().to_vector<double>();
+  };
+  EXPECT_TRUE(test::all_close(train(true), train(false), 1e-5, 1e-5));
 }
 
 TEST(Muon, LeavesOutAStepOfInfiniteGradients) {
