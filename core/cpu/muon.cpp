@@ -2,8 +2,10 @@
 // piece, then it is computed again and divided by its norm. So it needs no memory between the passes.
 #include "bytetape/core/cpu/muon.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <vector>
 
 #include "bytetape/core/cpu/parallel.h"
 #include "bytetape/core/visit.h"
