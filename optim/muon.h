@@ -41,8 +41,9 @@ struct MuonOptions {
 class Muon final : public Optimizer {
  public:
   /// Throws ShapeError if a parameter is not a matrix, or has fewer than 2 dims with `flatten`.
-  /// Throws ValueError, naming the argument, if lr, weight_decay, momentum or eps is negative or not finite, a
-  /// coefficient is not finite, or ns_steps is not in [0, 100). Throws what the constructor of Optimizer throws.
+  /// Throws ValueError, naming the argument, if lr, weight_decay, momentum or eps is negative or not finite.
+  /// Throws ValueError if a coefficient is not finite, or ns_steps is not in [0, 100).
+  /// Throws what the constructor of Optimizer throws.
   explicit Muon(std::vector<Tensor> parameters, const MuonOptions& options = {});
   explicit Muon(std::vector<ParamGroup> groups, const MuonOptions& options = {});
 

@@ -52,10 +52,10 @@ inline void rotate(Square& a, Square& v, std::size_t p, std::size_t q) {
 
 }  // namespace jacobi
 
-/// Computes the eigenvalues and eigenvectors of a symmetric matrix (n, n), row-major, on the host (compare
-/// torch.linalg.eigh). Of each pair of elements, it reads the one above the diagonal. By Jacobi's cyclic method (Golub
-/// and Van Loan, "Matrix computations", section 8.5), for small matrices: its time grows with n^3. Throws ShapeError if
-/// `matrix` does not have n * n elements.
+/// Computes the eigenvalues and eigenvectors of a symmetric matrix (n, n), row-major, on the host (torch.linalg.eigh).
+/// Of each pair of elements, it reads the one above the diagonal. It is for small matrices: its time grows with n^3.
+/// Uses Jacobi's cyclic method (Golub and Van Loan, "Matrix computations", section 8.5).
+/// Throws ShapeError if `matrix` does not have n * n elements.
 inline Eigh eigh(std::vector<double> matrix, std::size_t n) {
   check(matrix.size() == n * n, "eigh: expected ", n, " x ", n, " elements, got ", matrix.size());
   jacobi::Square a{std::move(matrix), n}, v{std::vector<double>(n * n), n};
