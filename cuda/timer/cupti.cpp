@@ -1,6 +1,7 @@
 #include "bytetape/cuda/timer/cupti.h"
 
 #include <dlfcn.h>
+#include <cstdint>
 
 #include <string>
 
