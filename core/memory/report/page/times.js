@@ -124,11 +124,9 @@ function timesTable(device, step, beside) {
     { label: timesShown.by === "module" ? "module" : "op", value: (r) => r.name, cell: (r) => r.name, class: "name" },
     { label: "phase", value: (r) => r.phase, cell: (r) => r.phase },
     { label: "calls", number: true, value: (r) => r.calls, cell: (r) => (r.calls ? formatExact(r.calls) : "") },
-    { label: own ? "host" : "time", number: true, value: (r) => r.time, cell: (r) => (r.time ? timeOf(r.time) : "") },
+    { label: own ? "host" : "time", number: true, value: (r) => r.time, cell: (r) => timeOf(r.time) },
     ...(own && compared.ofDevice ? [] : besides),
-    ...(own
-      ? [{ label: "device", number: true, value: (r) => r.deviceTime, cell: (r) => (r.deviceTime ? timeOf(r.deviceTime) : "") }]
-      : []),
+    ...(own ? [{ label: "device", number: true, value: (r) => r.deviceTime, cell: (r) => timeOf(r.deviceTime) }] : []),
     ...(own && compared.ofDevice ? besides : []),
     { label: "share", number: true, value: share.of, cell: (r) => formatShare(share.of(r), share.whole(step)) },
   ];
@@ -168,7 +166,8 @@ function besideColumns(beside, { of }) {
 }
 
 // A time. The tooltip has the exact one.
+// No time is blank.
 function timeOf(ns) {
-  return element("span", { class: "time", "data-ns": ns, title: `${formatExact(ns)} ns` }, formatTime(ns));
+  return element("span", { class: "time", "data-ns": ns, title: `${formatExact(ns)} ns` }, ns ? formatTime(ns) : "");
 }
 function timeChange(ns) { return ns > 0 ? `+${formatTime(ns)}` : formatTime(ns).replace("-", "−"); }
