@@ -10,8 +10,7 @@ namespace bytetape::optim {
 namespace {
 
 /// A parameter's memory as a row-major matrix. A matrix whose columns are adjacent is taken as its transpose, because
-/// the orthogonalized transpose is the transpose of the orthogonalized matrix. The order of columns is of no
-/// consequence.
+/// the orthogonalized transpose is the transpose of the orthogonalized matrix. The order of columns does not matter.
 struct Matrix {
   std::int64_t rows, columns;
 };
@@ -66,9 +65,11 @@ void Muon::check_options(const ParamGroup& g) const {
   for (const double c : *g.ns_coefficients)
     check<ValueError>(std::isfinite(c), "expected finite ns_coefficients, got ", c);
   check<ValueError>(*g.ns_steps >= 0 && *g.ns_steps < 100, "ns_steps must be from 0 to 99, got ", *g.ns_steps);
-  for (const Tensor& p : g.params)
+  for (const Tensor& p : g.params) {
     check(p.rank() == 2 || (flatten_ && p.rank() > 2), "expected matrices, got the parameter ", describe(p),
           p.rank() > 2 ? ": set flatten to take it as a matrix of size(0) rows" : ": use another optimizer for it");
+    matrix_of(p);  // throws if its layout cannot be taken as a matrix
+  }
 }
 
 std::function<void()> Muon::replay_check() const {

@@ -37,10 +37,12 @@ struct MuonOptions {
 ///
 /// O is computed in bf16 on a GPU, as in PyTorch. On the CPU it is computed in the parameter's dtype, or in f32 for
 /// 16-bit parameters; PyTorch uses bf16 there too. Parameters of one shape are orthogonalized together. A step takes
-/// temporary memory of twice the matrices in O's dtype.
+/// temporary memory of two to four times the matrices in O's dtype (four for square ones), and of a copy in the
+/// parameter's dtype if that is neither f32 nor O's.
 class Muon final : public Optimizer {
  public:
   /// Throws ShapeError if a parameter is not a matrix, or has fewer than 2 dims with `flatten`.
+  /// Throws NotImplemented if the first dim of a flattened parameter is not the outermost one in memory.
   /// Throws ValueError, naming the argument, if lr, weight_decay, momentum or eps is negative or not finite.
   /// Throws ValueError if a coefficient is not finite, or ns_steps is not in [0, 100).
   /// Throws what the constructor of Optimizer throws.

@@ -76,10 +76,12 @@ class RecordingScope {
     real_.join(here_);
     streams.begin_recording(here_);
     ambient.recording = {&streams, index, &kept};
+    ambient.overlapping = {};
   }
   ~RecordingScope() {
     const std::uint32_t streams = ambient.recording.streams->used();
     ambient.recording = {};
+    ambient.overlapping = {};
     real_.join(here_);
     real_.fork(here_, streams);
   }

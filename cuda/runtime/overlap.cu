@@ -25,6 +25,12 @@ Range lines_of(const ConstView& x) {
   return {begin / line * line, (end + line - 1) / line * line};
 }
 
+void add(const Range& written, OverlappingWrites& to) {
+  const auto is_there = [&](const Range& r) { return r.begin == written.begin && r.end == written.end; };
+  if (written.begin == written.end || std::any_of(to.ranges, to.ranges + to.count, is_there)) return;
+  to.ranges[to.count++] = written;
+}
+
 }  // namespace
 
 // The driver may have compiled code for an older GPU, in which nothing waits.
@@ -50,12 +56,14 @@ bool may_read_early(const ConstView& x) {
 std::pair<cudaStream_t, Turn> take_turn(const Launch& l) {
   OverlappingWrites known = ambient.overlapping;
   const cudaStream_t stream = stream_of(l.device);
-  const auto count = static_cast<int>(std::ranges::count_if(l.writes, [](const View* x) { return x != nullptr; }));
-  if (!ambient.recording.streams || count == 0 || !can_overlap(l.device)) return {stream, {.waits_first = false}};
-  const Turn turn{.waits_first = known.stream != stream || known.count + count > OverlappingWrites::most};
+  const bool is_recorded = ambient.recording.streams && ambient.recording.index == l.device.index;
+  if (!is_recorded || !l.writes[0] || !can_overlap(l.device)) return {stream, {.waits_first = false}};
+  const auto most = static_cast<int>(l.writes.size());
+  const Turn turn{.waits_first = known.stream != stream || known.count + most > OverlappingWrites::most};
   if (turn.waits_first) known.count = 0;
   known.stream = stream;
-  for (int i = 0; i < count; ++i) known.ranges[known.count++] = lines_of(*l.writes[static_cast<std::size_t>(i)]);
+  for (const View* const x : l.writes)
+    if (x) add(lines_of(*x), known);
   ambient.overlapping = known;
   return {stream, turn};
 }

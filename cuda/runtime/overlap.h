@@ -3,9 +3,9 @@
 // while it runs, and then wait for it. Meanwhile they may prefetch memory to the L2 cache, and read what
 // may_read_early() allows. Without can_overlap(), they start when it has finished.
 //
-// Most kernels let the next one start before they wait themselves, so that several are ready. Some wait first (Turn):
-// when the kernels after such a one start, all work before it is done and visible. What it and later ones write is
-// known.
+// Most kernels let the next one start before they wait themselves, so that several are ready. Some wait first (Turn).
+// When the next kernel starts, all work before a waiting kernel is done. Only the writes of that kernel and of later
+// ones can be pending, and they are listed. After another launch, or a wait for another stream, they are unknown.
 #include <cuda_runtime_api.h>
 
 #include <array>

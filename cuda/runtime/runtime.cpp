@@ -212,6 +212,7 @@ void synchronize(int index) {
 }
 
 void order(int index, int from, int to) noexcept {
+  ambient.overlapping.stream = nullptr;  // what runs on the other stream is not known
   Opened& device = opened(index);
   Streams& streams = where_work_goes(device, index);
   const cudaError_t status = make_current(index);
@@ -219,6 +220,7 @@ void order(int index, int from, int to) noexcept {
 }
 // Marks belong to the device's own streams, as do the streams that wait for them. Recorded work makes no marks.
 void wait_mark(int index, std::uint64_t mark, int to) noexcept {
+  ambient.overlapping.stream = nullptr;
   Opened& device = opened(index);
   const cudaError_t status = make_current(index);
   status == cudaSuccess ? device.marks.wait_mark(mark, device.streams, to) : device.streams.note_failure(status);

@@ -78,7 +78,7 @@ Shown capped_product() {
 Stop workspace_stop() {
   std::vector<Figures> of_products;
   for (const auto cap : caps) {
-    const std::size_t x = mib, workspace = std::min(cap.value_or(8 * mib), 8 * mib);
+    const std::size_t x = mib, workspace = std::min(cap.value_or(16 * mib), 16 * mib);
     of_products.push_back({x, {{Role::input, x}}, {}, 2 * x + workspace});
   }
   return {

@@ -20,6 +20,7 @@
 #include "bytetape/cuda/reduce/reduce_layout.h"
 #include "bytetape/cuda/reduce/sort.h"
 #include "bytetape/cuda/reduce/sort_rows.h"
+#include "tests/cuda/gpu.h"
 
 namespace bytetape::cuda {
 namespace {
@@ -176,7 +177,7 @@ TEST(MatmulPlan, CopiesMatricesThatNoLibraryReads) {
   }
 }
 
-// Sixteen partial results, in f32 or wider; at most 8 MiB or the cap.
+// Sixteen partial results, in f32 or wider; at most 8 MiB, 32 MiB in full f32, or the cap.
 TEST(MatmulPlan, HoldsPartialResults) {
   const auto of = [](std::int64_t n, DType dtype, WorkspaceCap cap = {}) {
     return library_workspace({dense({1, n, n}, dtype), dense({1, n, n}, dtype), {}, dense({1, n, n}, dtype)}, cap);
@@ -185,7 +186,13 @@ TEST(MatmulPlan, HoldsPartialResults) {
   EXPECT_EQ(of(64, DType::bf16), 16 * 64 * 64 * 4u);
   EXPECT_EQ(of(64, DType::f64), 16 * 64 * 64 * 8u);
   EXPECT_EQ(of(5, DType::f32), aligned(16 * 5 * 5 * 4));
-  EXPECT_EQ(of(4096, DType::f32), 8u << 20);
+  EXPECT_EQ(of(4096, DType::bf16), 8u << 20);
+  EXPECT_EQ(of(4096, DType::f64), 8u << 20);
+  EXPECT_EQ(of(4096, DType::f32), 32u << 20);
+  {
+    const test::AllowTf32 tf32(true);
+    EXPECT_EQ(of(4096, DType::f32), 8u << 20);
+  }
   EXPECT_EQ(of(4096, DType::f32, 1 << 20), 1u << 20);
   EXPECT_EQ(of(4096, DType::f32, 64 << 20), 64u << 20);
   EXPECT_EQ(of(64, DType::f32, 64 << 20), 16 * 64 * 64 * 4u);

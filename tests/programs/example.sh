@@ -44,7 +44,7 @@ help() {
   expect 0 --help
   says out.txt --memory-report
   options=$(grep -oE '^ +(-h,)?--[a-z-]+' out.txt | grep -oE -- '--[a-z-]+' | grep -vx -- --help)
-  usage=$(sed -n "4,7p; /^#   $example .*takes/p" "$scripts/demo")
+  usage=$(sed -n "4,8p; /^#   $example .*takes/p" "$scripts/demo")
   [[ $options == *--json* ]] || fail 'no options were found'
   for option in $options; do [[ $usage == *"[$option"[\ \]]* ]] || fail "scripts/demo does not list $option"; done
 }

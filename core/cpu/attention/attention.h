@@ -23,8 +23,8 @@ struct Tile {
   std::int64_t batch, head, i, j, rows, cols;
 };
 
-/// Calls f(part, r) for parts of a tile, from its row r on: without the keys that a causal mask hides from all queries
-/// of the part.
+/// Calls f(part, r) for parts of a tile. A part begins at the tile's row r. It leaves out keys that a causal mask hides
+/// from all queries of the part.
 template <class F>
 void for_parts(bool is_causal, const Tile& t, const F& f) {
   const bool shows_all = !is_causal || t.i + 1 >= t.j + t.cols;
