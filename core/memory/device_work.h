@@ -15,6 +15,7 @@ struct DeviceWork {
   std::uint32_t device = 0;          ///< index into Log::devices
   std::uint32_t stream = 0;          ///< the driver's number of the stream
   std::uint32_t step = 0;            ///< number of the step that launched it
+  std::uint32_t step_device = 0;     ///< index into Log::devices of the device that numbered the step
   NameId name = 0;                   ///< of the kernel; 0 for copies and fills
   NameId module = 0, op = 0;
   Kind kind = Kind::kernel;

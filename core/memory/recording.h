@@ -11,8 +11,8 @@ class Recorder;
 
 /// What a Recording has besides the events of the host.
 struct RecordingOptions {
-  /// Records what GPUs did in every k-th step of the recording: in its k-th step, its 2k-th, and so on. 0 (default)
-  /// records it in none, which costs nothing.
+  /// Records what GPUs did in every k-th step of each device: in its k-th step of the recording, its 2k-th, and so on.
+  /// Each device counts its own steps, so all GPUs record the same ones. 0 (default) records none, which costs nothing.
   std::uint32_t device_times_every = 0;
 };
 

@@ -33,6 +33,7 @@ struct DeviceTime {
 /// `device->busy`, and with `device->idle()` to `device->span()`.
 struct StepTime {
   std::uint32_t step = 0;
+  std::uint32_t step_device = 0;     ///< index into Log::devices of the device that numbered the step
   std::uint64_t begin = 0, end = 0;  ///< nanoseconds since the recording began
   std::vector<OpTime> rows;          ///< the most time first
   std::optional<DeviceTime> device;  ///< none if the step has no device times (RecordingOptions)
@@ -40,8 +41,9 @@ struct StepTime {
   std::uint64_t time() const { return end - begin; }
 };
 
-/// Returns the complete steps of a recording in order, with the times of the thread that ran each. `time` is the
-/// host's. On a GPU, it is the time that the host needs to launch kernels. Device work belongs to the step that
+/// Returns the complete steps of a recording in order, with the times of the thread that ran each. Each device numbers
+/// its own steps. These are the steps of the device that has the most, of those with device work if any has. `time` is
+/// the host's. On a GPU, it is the time that the host needs to launch kernels. Device work belongs to the step that
 /// launched it, also if it ran later. Empty for logs of ledgers, and for predictions.
 ///
 ///     for (const memory::StepTime& step : memory::step_times(memory::read_log("run.memlog")))

@@ -50,10 +50,12 @@ Kind kind_of_copy(std::uint8_t kind) {
 /// Converts a record, whatever its kind. None if it is not of a timed step, or was cut off before its end.
 template <class R>
 std::optional<memory::TimedWork> work_of(const R& r, Kind kind, const LaunchScopes& scopes) {
-  memory::DeviceWork work{.begin = r.start, .end = r.end, .stream = r.streamId, .kind = kind};
   if (r.start == 0 || r.end < r.start || r.deviceId > 255) return std::nullopt;
-  if (!scopes.attribute(r.correlationId, r.graphNodeId, work)) return std::nullopt;
-  return memory::TimedWork{Device::cuda(static_cast<int>(r.deviceId)), work};
+  memory::TimedWork timed{.device = Device::cuda(static_cast<int>(r.deviceId)),
+                          .step = {},
+                          .work = {.begin = r.start, .end = r.end, .stream = r.streamId, .kind = kind}};
+  if (!scopes.attribute(r.correlationId, r.graphNodeId, timed)) return std::nullopt;
+  return timed;
 }
 
 template <class R>

@@ -58,7 +58,7 @@ void on_node(CuptiTimer& timer, CUpti_CallbackId id, const CUpti_ResourceData& r
 
 void on_launch(CuptiTimer& timer, const CUpti_CallbackData& call) {
   if (call.callbackSite != CUPTI_API_ENTER) return;
-  if (const std::uint32_t step = timer.step())
+  if (const memory::TimedStep step = timer.step(); step.number)
     timer.scopes().add_launch(call.correlationId, {memory::ambient.scope, step});
 }
 
@@ -179,9 +179,9 @@ void CuptiTimer::take(std::uint8_t* buffer, std::size_t bytes) {
   if (listener_) listener_->deliver(std::move(work));
 }
 
-std::uint32_t CuptiTimer::step() {
+memory::TimedStep CuptiTimer::step() {
   const std::lock_guard lock(mutex_);
-  return listener_ ? listener_->step() : 0;
+  return listener_ ? listener_->step() : memory::TimedStep{};
 }
 
 CuptiTimer& cupti_timer() {

@@ -32,8 +32,8 @@ class CuptiTimer final : public memory::DeviceTimer {
   /// Takes a buffer of records. CUPTI calls it from any thread.
   void take(std::uint8_t* buffer, std::size_t bytes);
   LaunchScopes& scopes() { return scopes_; }
-  /// Returns Listener::step; 0 if no recording runs.
-  std::uint32_t step();
+  /// Returns Listener::step; none if no recording runs.
+  memory::TimedStep step();
 
   /// Calls f and keeps its first error for stop(), because a step ends in a destructor, and CUPTI is written in C.
   template <class F>

@@ -25,16 +25,16 @@ void LaunchScopes::add_copy(std::uint64_t node, std::uint64_t original) {
   nodes_.insert_or_assign(node, scope);
 }
 
-bool LaunchScopes::attribute(std::uint32_t launch, std::uint64_t node, memory::DeviceWork& work) const {
+bool LaunchScopes::attribute(std::uint32_t launch, std::uint64_t node, memory::TimedWork& timed) const {
   const std::lock_guard lock(mutex_);
   const auto launched = launches_.find(launch);
   if (launched == launches_.end()) return false;
   const auto recorded = node ? nodes_.find(node) : nodes_.end();
   const memory::ScopeIds& scope = recorded != nodes_.end() ? recorded->second : launched->second.scope;
-  work.step = launched->second.step;
-  work.module = scope.module;
-  work.op = scope.op;
-  work.phase = scope.phase;
+  timed.step = launched->second.step;
+  timed.work.module = scope.module;
+  timed.work.op = scope.op;
+  timed.work.phase = scope.phase;
   return true;
 }
 

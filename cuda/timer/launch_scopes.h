@@ -5,8 +5,8 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "bytetape/core/memory/device_work.h"
 #include "bytetape/core/memory/ledger/scope_ids.h"
+#include "bytetape/core/memory/recording/device_timer.h"
 
 namespace bytetape::cuda {
 
@@ -16,7 +16,7 @@ class LaunchScopes {
   /// A call that launched work: a kernel, a copy, or a whole graph.
   struct Launch {
     memory::ScopeIds scope;
-    std::uint32_t step = 0;
+    memory::TimedStep step;
   };
 
   /// Notes a launch, by the driver's number. The latest `most_launches` are remembered.
@@ -25,9 +25,10 @@ class LaunchScopes {
   void add_node(std::uint64_t node, const memory::ScopeIds& scope);
   /// Notes that a node has the scope of another one, because it is its copy in an executable graph.
   void add_copy(std::uint64_t node, std::uint64_t original);
-  /// Sets the step, module, op and phase of work. They are those of the node, if it is known, else of the launch.
-  /// `node` is 0 for work outside graphs. Returns false if the launch is unknown, because it belongs to no timed step.
-  bool attribute(std::uint32_t launch, std::uint64_t node, memory::DeviceWork& work) const;
+  /// Sets the step, module, op and phase of work. The last three are those of the node, if it is known, else of the
+  /// launch. `node` is 0 for work outside graphs. Returns false if the launch is unknown, because it belongs to no
+  /// timed step.
+  bool attribute(std::uint32_t launch, std::uint64_t node, memory::TimedWork& timed) const;
   void clear();
 
   static constexpr std::size_t most_launches = std::size_t{1} << 18;

@@ -37,7 +37,7 @@ void require_whole(const memory::Log& log) {
   for (const memory::Mark& m : log.marks) require(m.name < log.names.size());
   for (const memory::DeviceWork& w : log.device_work)
     require(w.name < log.names.size() && w.module < log.names.size() && w.op < log.names.size() &&
-            w.device < log.devices.size() && w.begin <= w.end);
+            w.device < log.devices.size() && w.step_device < log.devices.size() && w.begin <= w.end);
 }
 
 void read(const std::string& file) {

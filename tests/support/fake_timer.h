@@ -1,6 +1,7 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -24,7 +25,7 @@ class FakeTimer final : public memory::DeviceTimer {
   }
   void begin() override { log("begin"), times_ = true; }
   void end() override { log("end"), times_ = false; }
-  void poll() override { log("poll"), deliver(); }
+  void poll() override { deliver(); }  // not logged, because the recorder's thread calls it by the clock
   void flush() override { log("flush"), deliver(); }
   void stop() override {
     log("stop");
@@ -35,15 +36,16 @@ class FakeTimer final : public memory::DeviceTimer {
   /// Launches a kernel of the running scope, which takes `ns`. The next kernel begins after it.
   void launch(const std::string& kernel, std::uint64_t ns) {
     if (!listener_ || !times_) return;
-    const std::uint32_t step = listener_->step();
-    if (step == 0) return;
+    const memory::TimedStep step = listener_->step();
+    if (step.number == 0) return;
+    const std::lock_guard lock(mutex_);
     const memory::ScopeIds& s = memory::ambient.scope;
     const std::uint64_t begin = std::max(memory::now(), free_);
     free_ = begin + ns;
     work_.push_back({Device::cpu(),
+                     step,
                      {.begin = begin,
                       .end = free_,
-                      .step = step,
                       .name = memory::intern(kernel),
                       .module = s.module,
                       .op = s.op,
@@ -55,9 +57,13 @@ class FakeTimer final : public memory::DeviceTimer {
 
  private:
   void log(const char* call) { calls.emplace_back(call); }
-  void deliver() { listener_->deliver(std::exchange(work_, {})); }
+  void deliver() {
+    const std::lock_guard lock(mutex_);
+    listener_->deliver(std::exchange(work_, {}));
+  }
 
   std::optional<Listener> listener_;
+  std::mutex mutex_;  // guards the members below
   std::vector<memory::TimedWork> work_;
   std::uint64_t free_ = 0;
   bool times_ = false;

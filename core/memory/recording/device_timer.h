@@ -8,10 +8,17 @@
 
 namespace bytetape::memory {
 
+/// A step that is timed. Each device numbers its own.
+struct TimedStep {
+  Device device;
+  std::uint32_t number = 0;  ///< 0: none
+};
+
 /// Device work as a timer reports it. Its times are those of now(), and its names are NameIds of the process.
 struct TimedWork {
   Device device;
-  DeviceWork work;  ///< without `device`
+  TimedStep step;
+  DeviceWork work;  ///< without `device`, `step` and `step_device`
 };
 
 /// Times the work that this process launches on devices of one type. Backends implement it. StepTimer calls all member
@@ -20,8 +27,8 @@ class DeviceTimer {
  public:
   /// The recording that uses the timer. Both functions may be called by any thread, between start() and stop().
   struct Listener {
-    /// Returns the number of the timed step that the thread's launches belong to; 0: they are not timed.
-    std::function<std::uint32_t()> step;
+    /// Returns the timed step that the thread's launches belong to. If its number is 0, they are not timed.
+    std::function<TimedStep()> step;
     /// Takes work that the device has done, in any order.
     std::function<void(std::vector<TimedWork>)> deliver;
   };
@@ -35,9 +42,9 @@ class DeviceTimer {
   virtual void begin() = 0;
   /// Ends begin(). Does not wait: work that was launched before is timed when it runs.
   virtual void end() = 0;
-  /// Delivers work that has been done. Called at the begin of each step that is not timed.
+  /// Delivers work that has been done. Called at any time, also between begin() and end(), and by any thread.
   virtual void poll() = 0;
-  /// Waits for the work of timed steps and delivers it.
+  /// Waits for the work of timed steps that was launched so far and delivers it. Also between begin() and end().
   virtual void flush() = 0;
   /// Ends the recording. Drops what was not delivered.
   /// Throws DeviceError if a call failed since start(). Other calls do not throw, because a step ends in a destructor.

@@ -52,6 +52,7 @@ void each_column(const DeviceWork*, F f) {
   f([](auto& w) -> auto& { return w.op; });
   f([](auto& w) -> auto& { return w.phase; });
   f([](auto& w) -> auto& { return w.step; });
+  f([](auto& w) -> auto& { return w.step_device; });
   f([](auto& w) -> auto& { return w.stream; });
   f([](auto& w) -> auto& { return w.begin; });
   f([](auto& w) -> auto& { return w.end; });

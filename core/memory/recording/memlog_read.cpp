@@ -193,7 +193,8 @@ class Reader {
                "found a mark of unknown kind or phase: ", static_cast<int>(m.kind), ", ", static_cast<int>(m.phase));
   }
   void check_row(const DeviceWork& w) const {
-    check_here(w.device < log_.devices.size(), "expected a device below ", log_.devices.size(), ", found ", w.device);
+    for (const std::uint32_t device : {w.device, w.step_device})
+      check_here(device < log_.devices.size(), "expected a device below ", log_.devices.size(), ", found ", device);
     check_here(static_cast<int>(w.kind) < device_work_kinds && static_cast<int>(w.phase) < phase_count,
                "found device work of unknown kind or phase: ", static_cast<int>(w.kind), ", ",
                static_cast<int>(w.phase));

@@ -103,9 +103,18 @@ void Recorder::run() {
       wakes_.wait_for(lock, 200ms, [&] { return ends_ || !queue_.empty(); });
       last = ends_;
     }
+    poll_timer();
     const std::lock_guard lock(writing_);
     drain();
   }
+}
+
+/// Fetches device work, at most five times a second. Holds no lock, because the timer may wait for a step's thread.
+void Recorder::poll_timer() {
+  constexpr std::uint64_t rest = 190'000'000;  // nanoseconds
+  if (!timer_ || now() < polled_ + rest) return;
+  timer_->poll();
+  polled_ = now();
 }
 
 void Recorder::drain() {
@@ -128,11 +137,13 @@ void Recorder::drain() {
 /// Converts work to the file's times and devices. Leaves out work of devices without an allocator.
 std::vector<DeviceWork> Recorder::in_file(const std::vector<TimedWork>& timed) const {
   std::vector<DeviceWork> all;
-  for (const auto& [device, work] : timed) {
-    const auto number = numbers_.find(to_string(device));
-    if (number == numbers_.end()) continue;
+  for (const auto& [device, step, work] : timed) {
+    const auto number = numbers_.find(to_string(device)), of_step = numbers_.find(to_string(step.device));
+    if (number == numbers_.end() || of_step == numbers_.end()) continue;
     DeviceWork& w = all.emplace_back(work);
     w.device = number->second;
+    w.step = step.number;
+    w.step_device = of_step->second;
     w.begin -= std::min(start_, w.begin);  // the timer's clock may be off by some microseconds
     w.end = std::max(w.begin, w.end - std::min(start_, w.end));
   }

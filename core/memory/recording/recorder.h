@@ -21,7 +21,7 @@ struct RecordingOptions;
 struct TimedWork;
 
 /// Gives allocators their tracks, and writes the records and marks to a file from its own thread. Full tracks are
-/// written at once, the rest five times a second.
+/// written at once, the rest five times a second, with the work of devices that is done.
 class Recorder {
  public:
   /// Begins a file. Marks are those of threads that use the process's memory, or the meta allocators `of`. `timer`
@@ -56,6 +56,7 @@ class Recorder {
   };
   void push(Chunk c);
   void run();
+  void poll_timer();
   void drain();
   std::vector<DeviceWork> in_file(const std::vector<TimedWork>& timed) const;
   void guarded(const std::function<void()>& write);
@@ -75,6 +76,7 @@ class Recorder {
   std::vector<Chunk> queue_;
   bool ends_ = false;
 
+  std::uint64_t polled_ = now();  // when thread_ last called timer_
   std::thread thread_;
 };
 

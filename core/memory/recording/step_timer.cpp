@@ -7,6 +7,7 @@
 
 #include "bytetape/core/device/backend.h"
 #include "bytetape/core/error.h"
+#include "bytetape/core/memory/allocator.h"
 #include "bytetape/core/memory/ledger/thread_number.h"
 
 namespace bytetape::memory {
@@ -33,10 +34,8 @@ void StepTimer::begin(const Allocator& device, std::uint32_t number) {
   {
     const std::lock_guard lock(steps_mutex_);
     if (const auto old = own(device); old != open_.end()) open_.erase(old);  // the new step ended it
-    const std::uint64_t thread = thread_number();
-    const bool is_inner = std::any_of(open_.begin(), open_.end(), [&](const Open& o) { return o.thread == thread; });
-    const bool is_timed = !is_inner && ++begun_ % every_ == 0;
-    open_.push_back({&device, thread, number, is_timed});
+    const bool is_timed = ++begun_[&device] % every_ == 0;
+    open_.push_back({&device, thread_number(), number, is_timed});
   }
   control_timer();
   if (!is_timing_) timer_.poll();
@@ -57,6 +56,11 @@ void StepTimer::end(const Allocator& device, std::uint32_t number) {
   control_timer();
 }
 
+void StepTimer::poll() {
+  const std::lock_guard control(control_);
+  if (runs_) timer_.poll();
+}
+
 void StepTimer::flush() {
   const std::lock_guard control(control_);
   if (runs_) timer_.flush();
@@ -75,13 +79,20 @@ std::vector<TimedWork> StepTimer::take() {
   return std::exchange(work_, {});
 }
 
-/// A thread without a step, such as the one that reduces gradients, works for the step that has been open longest.
-std::uint32_t StepTimer::step_of_this_thread() const {
+/// A thread without a step, such as the one that reduces gradients, works for the step that has been open longest,
+/// a GPU's if there is one.
+TimedStep StepTimer::step_of_this_thread() const {
+  const auto is_of_gpu = [](const Open& o) { return o.device->device().type != DeviceType::cpu; };
   const std::lock_guard lock(steps_mutex_);
   const std::uint64_t thread = thread_number();
-  const auto its = std::find_if(open_.begin(), open_.end(), [&](const Open& o) { return o.thread == thread; });
-  const auto at = its == open_.end() ? open_.begin() : its;
-  return at != open_.end() && at->is_timed ? at->number : 0;
+  const Open* own = nullptr;
+  for (const Open& o : open_)
+    if (o.thread == thread && (!own || is_of_gpu(o) || !is_of_gpu(*own))) own = &o;
+  if (!own && !open_.empty()) {
+    const auto gpu = std::find_if(open_.begin(), open_.end(), is_of_gpu);
+    own = gpu == open_.end() ? &open_.front() : &*gpu;
+  }
+  return own && own->is_timed ? TimedStep{own->device->device(), own->number} : TimedStep{};
 }
 
 StepTimer::Steps::iterator StepTimer::own(const Allocator& device) {

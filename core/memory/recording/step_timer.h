@@ -1,6 +1,6 @@
 #pragma once
 #include <cstdint>
-#include <memory>
+#include <map>
 #include <mutex>
 #include <vector>
 
@@ -10,12 +10,12 @@ namespace bytetape::memory {
 
 class Allocator;
 
-/// Chooses the steps of a recording that a DeviceTimer times, and collects their work until the recorder takes it.
-/// Steps of all devices that are not meta count. A step that a thread begins within another one belongs to the outer
-/// one.
+/// Chooses the steps of a recording that a DeviceTimer times, and collects their work until the recorder takes it. The
+/// steps of each device are counted on their own. A thread's work belongs to its last begun step of a GPU, or else to
+/// its last begun step.
 class StepTimer {
  public:
-  /// Starts `timer` and times every `every`-th step, counted from 1. `every` must not be 0.
+  /// Starts `timer` and times every `every`-th step of each device, counted from 1. `every` must not be 0.
   /// Throws DeviceError if the timer cannot start.
   StepTimer(DeviceTimer& timer, std::uint32_t every);
   ~StepTimer();
@@ -26,6 +26,8 @@ class StepTimer {
   void begin(const Allocator& device, std::uint32_t number);
   /// Notes that a step is about to end. Does nothing if it began before the recording.
   void end(const Allocator& device, std::uint32_t number);
+  /// Fetches work that has been done, for take().
+  void poll();
   /// Waits for the work of timed steps, for take().
   void flush();
   /// Waits like flush() and ends the timing.
@@ -42,7 +44,7 @@ class StepTimer {
     bool is_timed;
   };
   using Steps = std::vector<Open>;
-  std::uint32_t step_of_this_thread() const;
+  TimedStep step_of_this_thread() const;
   Steps::iterator own(const Allocator& device);
   void control_timer();
 
@@ -53,8 +55,8 @@ class StepTimer {
   bool runs_ = true, is_timing_ = false;
 
   mutable std::mutex steps_mutex_;
-  Steps open_;  // the oldest first
-  std::uint64_t begun_ = 0;
+  Steps open_;                                       // the oldest first
+  std::map<const Allocator*, std::uint64_t> begun_;  // number of steps begun on each device
 
   std::mutex work_mutex_;
   std::vector<TimedWork> work_;

@@ -72,9 +72,10 @@ Json to_json(const Log& log, const DeviceLog& d, ReportColumns& columns) {
 
 Json to_json(const ReportWork& w, ReportColumns& columns) {
   const auto add = [&](const ReportWork::Column& c) { return to_json(columns.add(c)); };
-  return {{"elapsed", add(w.elapsed)}, {"time", add(w.time)},     {"kind", add(w.kind)},   {"name", add(w.name)},
-          {"module", add(w.module)},   {"op", add(w.op)},         {"phase", add(w.phase)}, {"step", add(w.step)},
-          {"device", add(w.device)},   {"stream", add(w.stream)}, {"bytes", add(w.bytes)}};
+  return {{"elapsed", add(w.elapsed)}, {"time", add(w.time)},     {"kind", add(w.kind)},
+          {"name", add(w.name)},       {"module", add(w.module)}, {"op", add(w.op)},
+          {"phase", add(w.phase)},     {"step", add(w.step)},     {"device", add(w.device)},
+          {"stream", add(w.stream)},   {"bytes", add(w.bytes)},   {"stepDevice", add(w.step_device)}};
 }
 
 /// Returns a run's header. Adds its columns to `data`.

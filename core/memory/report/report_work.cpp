@@ -18,6 +18,7 @@ ReportWork::ReportWork(std::vector<DeviceWork> work) {
     op.push_back(w.op);
     phase.push_back(static_cast<std::uint64_t>(w.phase));
     step.push_back(w.step);
+    step_device.push_back(w.step_device);
     device.push_back(w.device);
     stream.push_back(w.stream);
     bytes.push_back(w.bytes);

@@ -13,7 +13,7 @@ struct ReportWork {
   using Column = std::vector<std::uint64_t>;
   Column elapsed;  ///< nanoseconds from the begin of the previous row to the begin of this one
   Column time;     ///< nanoseconds
-  Column kind, name, module, op, phase, step, device, stream, bytes;
+  Column kind, name, module, op, phase, step, step_device, device, stream, bytes;
 };
 
 }  // namespace bytetape::memory

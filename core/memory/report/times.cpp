@@ -1,8 +1,11 @@
 #include "bytetape/core/memory/times.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
+#include <set>
 #include <tuple>
+#include <utility>
 
 #include "bytetape/core/memory/report/report_scopes.h"
 #include "bytetape/core/memory/report/work_of_steps.h"
@@ -11,29 +14,44 @@ namespace bytetape::memory {
 namespace {
 
 struct Begun {
-  std::uint32_t step, thread;
+  std::uint32_t step, device, thread;
   std::uint64_t begin, end;
 };
 
-/// The complete steps of the device that has most, in order. A prediction has no times.
+/// The complete steps of device number `number`, in the order of their ends.
+std::vector<Begun> complete_steps_of(const Log& log, std::uint32_t number) {
+  std::vector<Begun> steps, open;
+  for (const Record& r : log.devices[number].records) {
+    if (r.event.kind == EventKind::step_begin) open.push_back({r.event.step, number, r.thread, r.time, 0});
+    if (r.event.kind != EventKind::step_end) continue;
+    const auto is_its = [&](const Begun& s) { return s.step == r.event.step; };
+    auto at = std::find_if(open.begin(), open.end(), [&](const Begun& s) { return is_its(s) && s.thread == r.thread; });
+    if (at == open.end()) at = std::find_if(open.begin(), open.end(), is_its);  // another thread may end a step
+    if (at == open.end()) continue;                                             // it began before the recording
+    at->end = r.time;
+    steps.push_back(*at);
+    open.erase(at);
+  }
+  return steps;
+}
+
+bool has_work(const std::vector<Begun>& steps, const std::set<std::pair<std::uint32_t, std::uint32_t>>& worked) {
+  return std::any_of(steps.begin(), steps.end(), [&](const Begun& s) { return worked.contains({s.device, s.step}); });
+}
+
+/// The complete steps of one device, in order (step_times). A prediction has no times.
 std::vector<Begun> complete_steps(const Log& log) {
+  std::set<std::pair<std::uint32_t, std::uint32_t>> worked;  // device and number of the steps that have device work
+  for (const DeviceWork& w : log.device_work) worked.emplace(w.step_device, w.step);
   std::vector<Begun> most;
-  for (const DeviceLog& device : log.devices) {
-    if (device.name.starts_with("meta")) continue;
-    std::vector<Begun> steps, open;
-    for (const Record& r : device.records) {
-      if (r.event.kind == EventKind::step_begin) open.push_back({r.event.step, r.thread, r.time, 0});
-      if (r.event.kind != EventKind::step_end) continue;
-      const auto is_its = [&](const Begun& s) { return s.step == r.event.step; };
-      auto at =
-          std::find_if(open.begin(), open.end(), [&](const Begun& s) { return is_its(s) && s.thread == r.thread; });
-      if (at == open.end()) at = std::find_if(open.begin(), open.end(), is_its);  // another thread may end a step
-      if (at == open.end()) continue;                                             // it began before the recording
-      at->end = r.time;
-      steps.push_back(*at);
-      open.erase(at);
-    }
-    if (steps.size() > most.size()) most = std::move(steps);
+  bool most_has_work = false;
+  for (std::uint32_t i = 0; i < log.devices.size(); ++i) {
+    if (log.devices[i].name.starts_with("meta")) continue;
+    std::vector<Begun> steps = complete_steps_of(log, i);
+    const bool works = has_work(steps, worked);
+    if (std::pair(works, steps.size()) <= std::pair(most_has_work, most.size())) continue;
+    most = std::move(steps);
+    most_has_work = works;
   }
   std::sort(most.begin(), most.end(), [](const Begun& a, const Begun& b) { return a.begin < b.begin; });
   return most;
@@ -100,7 +118,8 @@ OpTime within_step(OpTime scope) {
 }
 
 StepTime time_of(const Begun& step, const Stretches& all) {
-  StepTime result{.step = step.step, .begin = step.begin, .end = step.end, .rows = {}, .device = {}};
+  StepTime result{
+      .step = step.step, .step_device = step.device, .begin = step.begin, .end = step.end, .rows = {}, .device = {}};
   Rows rows;
   auto next =
       static_cast<std::size_t>(std::upper_bound(all.time.begin(), all.time.end(), step.begin) - all.time.begin());
@@ -154,7 +173,12 @@ std::vector<StepTime> step_times(const Log& log) {
 StepTime mean_of(const std::vector<StepTime>& steps) {
   if (steps.empty()) return {};
   Rows rows;
-  StepTime mean{.step = steps.front().step, .begin = 0, .end = 0, .rows = {}, .device = {}};
+  StepTime mean{.step = steps.front().step,
+                .step_device = steps.front().step_device,
+                .begin = 0,
+                .end = 0,
+                .rows = {},
+                .device = {}};
   DeviceTime device;
   std::uint64_t timed = 0;
   for (const StepTime& s : steps) {

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <unordered_map>
+#include <cstdint>
+#include <map>
+#include <utility>
 
 namespace bytetape::memory {
 namespace {
@@ -28,11 +30,11 @@ void share_time(std::vector<WorkShare>& all) {
 }  // namespace
 
 std::vector<std::vector<WorkShare>> work_of_steps(const Log& log, const std::vector<StepTime>& steps) {
-  std::unordered_map<std::uint32_t, std::vector<std::size_t>> by_number;
-  for (std::size_t i = 0; i < steps.size(); ++i) by_number[steps[i].step].push_back(i);
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<std::size_t>> by_number;  // of each device
+  for (std::size_t i = 0; i < steps.size(); ++i) by_number[{steps[i].step_device, steps[i].step}].push_back(i);
   std::vector<std::vector<WorkShare>> all(steps.size());
   for (const DeviceWork& w : log.device_work)
-    if (const auto same = by_number.find(w.step); same != by_number.end())
+    if (const auto same = by_number.find({w.step_device, w.step}); same != by_number.end())
       all[step_of(w, same->second, steps)].push_back({&w, 0});
   for (std::vector<WorkShare>& work : all) share_time(work);
   return all;

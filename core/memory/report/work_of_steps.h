@@ -13,8 +13,8 @@ struct WorkShare {
 };
 
 /// Returns for each step its device work, in the order of their begins. `steps` are in the order of theirs. Work
-/// belongs to the step of its number. If several have the number, it belongs to the last one that had begun when the
-/// work began.
+/// belongs to the step of its device and number. If several have the number, it belongs to the last one that had begun
+/// when the work began.
 std::vector<std::vector<WorkShare>> work_of_steps(const Log& log, const std::vector<StepTime>& steps);
 
 }  // namespace bytetape::memory

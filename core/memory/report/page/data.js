@@ -33,5 +33,5 @@ async function readReport() {
 }
 
 function deviceOf(run, index) {
-  return (run.replayed[index] ??= new Device(run.devices[index], run));
+  return (run.replayed[index] ??= new Device(run.devices[index], run, index));
 }

@@ -13,8 +13,9 @@ const ROLE_COUNT = 10;
 const PHASE = { setup: 0, data: 1, forward: 2, backward: 3, optimizer: 4 };
 
 class Device {
-  constructor(header, { buffer, names, scopes, work, fromLedgers }) {
+  constructor(header, { buffer, names, scopes, work, fromLedgers }, index) {
     this.header = header;
+    this.index = index;  // number among the run's devices
     this.isRecorded = !fromLedgers;  // ledgers' logs have no times, nor who freed or saved a block
     this.name = header.name;
     this.names = names;

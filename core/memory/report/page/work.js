@@ -21,14 +21,15 @@ function workOfStep(device, step) {
   return step.work;
 }
 
-// The work of a step is that with its number; if several steps have the number, that of the last one that had begun.
+// The work of a step is that with its device and number; if several steps have the number, that of the last one that had
+// begun.
 function findWorkOfSteps(device) {
   const { steps, work } = device;
   const begins = (s) => device.time[steps[s].begin];
   const byNumber = d3.group(d3.range(steps.length), (s) => steps[s].number);
   for (const step of steps) step.work = [];
   for (let i = 0; i < work.count; ++i) {
-    const same = byNumber.get(work.step[i]);
+    const same = work.stepDevice[i] === device.index && byNumber.get(work.step[i]);
     if (same) steps[same[Math.max(0, d3.bisector(begins).right(same, work.begin[i]) - 1)]].work.push({ i, time: 0 });
   }
   for (const step of steps) {

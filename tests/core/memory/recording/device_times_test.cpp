@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -10,6 +12,7 @@
 #include <vector>
 
 #include "bytetape/core/memory/allocator.h"
+#include "bytetape/core/memory/allocator/upstream.h"
 #include "bytetape/core/memory/ledger/scope.h"
 #include "bytetape/core/memory/recording.h"
 #include "bytetape/core/memory/step.h"
@@ -70,8 +73,7 @@ TEST_F(DeviceTimes, AreOfEveryKthStepWithOpAndModule) {
   EXPECT_EQ(relu.time(), 500u);
   EXPECT_EQ(log.device_work.at(2).phase, Phase::backward);
   EXPECT_EQ(log.devices.at(relu.device).name, "cpu");
-  EXPECT_THAT(gpu_.timer.calls, ElementsAre("start", "poll", "poll", "begin", "end", "poll", "poll", "begin", "end",
-                                            "poll", "flush", "stop"));
+  EXPECT_THAT(gpu_.timer.calls, ElementsAre("start", "begin", "end", "begin", "end", "flush", "stop"));
 }
 
 TEST_F(DeviceTimes, AddUpToTheSpanOfTheStep) {
@@ -160,6 +162,62 @@ TEST_F(DeviceTimes, AreOfTheStepOfTheirThread) {
   ASSERT_EQ(log.device_work.size(), 1u);
   EXPECT_EQ(log.names[log.device_work[0].name], "of its own step");
   EXPECT_EQ(log.device_work[0].step, 2u);
+}
+
+/// A GPU without a driver.
+Allocator simulated_gpu(int index) {
+  return {Device::cuda(index), std::make_unique<SimulatedUpstream>(), Allocator::Mode::caching, "", true};
+}
+
+std::string device_of_step(const Log& log, const DeviceWork& w) { return log.devices.at(w.step_device).name; }
+
+TEST_F(DeviceTimes, OfEachDeviceAreOfItsOwnKthStep) {
+  Allocator first = simulated_gpu(0), second = simulated_gpu(1);
+  Recording recording(path(), {}, {.device_times_every = 2});
+  for (std::uint32_t i = 1; i <= 4; ++i)
+    for (Allocator* gpu : {&first, &second}) {
+      gpu->begin_step(10 + i);
+      kernel("relu", "max", 10);
+      gpu->end_step();
+    }
+  recording.finish();
+  const Log log = read_log(path());
+  std::vector<std::string> steps;
+  for (const DeviceWork& w : log.device_work) steps.push_back(device_of_step(log, w) + " " + std::to_string(w.step));
+  EXPECT_THAT(steps, ElementsAre("cuda 12", "cuda:1 12", "cuda 14", "cuda:1 14"));
+}
+
+TEST_F(DeviceTimes, OfAGpusStepAreItsOwnWithinOneOfTheCpu) {
+  Allocator gpu = simulated_gpu(0);
+  Recording recording(path(), {}, {.device_times_every = 1});
+  for (std::uint32_t i = 1; i <= 2; ++i) {
+    const Step epoch(Device::cpu(), i);
+    kernel("relu", "outer", 10);
+    gpu.begin_step(20 + i);
+    kernel("relu", "inner", 10);
+    gpu.end_step();
+  }
+  gpu.begin_step(23);
+  {
+    const Step loading(Device::cpu(), 7);
+    kernel("relu", "while the CPU loads", 10);
+  }
+  gpu.end_step();
+  recording.finish();
+  const Log log = read_log(path());
+  std::vector<std::string> steps;
+  for (const DeviceWork& w : log.device_work) steps.push_back(device_of_step(log, w) + " " + std::to_string(w.step));
+  EXPECT_THAT(steps, ElementsAre("cpu 1", "cuda 21", "cpu 2", "cuda 22", "cuda 23"));
+}
+
+TEST_F(DeviceTimes, ArriveInTheFileSoonAfterTheirStep) {
+  Recording recording(path(), {}, {.device_times_every = 1});
+  step();
+  const Step next(Device::cpu());  // no later step begins, and this one is timed too
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (read_log(path()).device_work.empty() && std::chrono::steady_clock::now() < give_up)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(read_log(path()).device_work.size(), 3u);
 }
 
 TEST_F(DeviceTimes, OfAStepThatIsEndedElsewhereOrByTheNextOne) {

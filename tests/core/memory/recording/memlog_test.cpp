@@ -113,6 +113,7 @@ std::vector<DeviceWork> some_work() {
            .device = 0,
            .stream = 13,
            .step = 1,
+           .step_device = 1,
            .name = intern("gemm<float>"),
            .module = intern("net"),
            .op = intern("matmul"),
@@ -124,6 +125,7 @@ TEST(Memlog, HasDeviceWorkByItsBegin) {
   const std::string path = dir / "run.memlog";
   LogWriter writer(path, "a");
   writer.device("cuda:0", 100, 100);
+  writer.device("cpu", 100, 100);
   writer.device_work(some_work());
   writer.device_work({});
   writer.end();
@@ -137,6 +139,8 @@ TEST(Memlog, HasDeviceWorkByItsBegin) {
   EXPECT_EQ(kernel.phase, Phase::backward);
   EXPECT_EQ(std::tuple(kernel.begin, kernel.end, kernel.stream, kernel.step), std::tuple(10u, 60u, 13u, 1u));
   EXPECT_EQ(std::tuple(fill.begin, fill.end, fill.stream, fill.step), std::tuple(70u, 90u, 7u, 2u));
+  EXPECT_EQ(kernel.step_device, 1u);
+  EXPECT_EQ(fill.step_device, 0u);
   EXPECT_EQ(fill.kind, DeviceWork::Kind::fill);
   EXPECT_EQ(fill.bytes, 4096u);
   EXPECT_EQ(fill.name, 0u);
@@ -148,18 +152,19 @@ TEST(Memlog, IsReadUpToDamagedDeviceWork) {
     change(w);
     std::string bytes;
     append_columns(std::vector<DeviceWork>{w}, bytes);
-    EXPECT_EQ(bytes.size(), 50u);
+    EXPECT_EQ(bytes.size(), 54u);
     return read_behind_a_device(packed_chunk('K', bytes)).damage;
   };
   EXPECT_EQ(damage([](DeviceWork&) {}), "");
   EXPECT_THAT(damage([](DeviceWork& w) { w.device = 1; }), HasSubstr("expected a device below 1, found 1"));
+  EXPECT_THAT(damage([](DeviceWork& w) { w.step_device = 1; }), HasSubstr("expected a device below 1, found 1"));
   EXPECT_THAT(damage([](DeviceWork& w) { w.kind = DeviceWork::Kind{5}; }), HasSubstr("device work of unknown kind"));
   EXPECT_THAT(damage([](DeviceWork& w) { w.phase = Phase{5}; }), HasSubstr("device work of unknown kind or phase"));
   EXPECT_THAT(damage([](DeviceWork& w) { w.end = ~std::uint64_t{0} - 2; }), HasSubstr("ends after its begin"));
   for (NameId DeviceWork::*name : {&DeviceWork::name, &DeviceWork::module, &DeviceWork::op})
     EXPECT_THAT(damage([&](DeviceWork& w) { w.*name = 1; }), HasSubstr("expected a name below 1, found 1"));
   EXPECT_THAT(read_behind_a_device(packed_chunk('K', std::string(51, '\0'))).damage,
-              HasSubstr("expected whole rows of 50 bytes, found 51 bytes"));
+              HasSubstr("expected whole rows of 54 bytes, found 51 bytes"));
   EXPECT_EQ(read_behind_a_device(packed_chunk('K', "")).damage, "") << "no work";
 }
 

@@ -178,6 +178,39 @@ TEST(DeviceStepTimes, OfEqualNumbersAreThoseOfTheLastOneBegun) {
   EXPECT_THAT(device_rows(log, steps.at(1)), UnorderedElementsAre(Pair("conv/forward", 20)));
 }
 
+/// A recording of a CPU with three steps and a GPU with two, whose numbers overlap.
+Log log_of_two_devices() {
+  Log log = log_of_steps({step_mark(EventKind::step_begin, 1, 0), step_mark(EventKind::step_end, 1, 100),
+                          step_mark(EventKind::step_begin, 2, 200), step_mark(EventKind::step_end, 2, 300),
+                          step_mark(EventKind::step_begin, 3, 400), step_mark(EventKind::step_end, 3, 500)},
+                         {});
+  log.devices.push_back(
+      {.name = "cuda:0",
+       .records = {step_mark(EventKind::step_begin, 2, 10), step_mark(EventKind::step_end, 2, 90),
+                   step_mark(EventKind::step_begin, 3, 210), step_mark(EventKind::step_end, 3, 290)}});
+  return log;
+}
+
+TEST(DeviceStepTimes, AreOfTheDeviceThatNumberedTheStep) {
+  Log log = log_of_two_devices();
+  EXPECT_EQ(step_times(log).size(), 3u) << "the device with the most steps, if none has work";
+  for (DeviceWork w : {work(2, relu, 20, 30), work(3, conv, 220, 250)}) {
+    w.device = w.step_device = 1;
+    log.device_work.push_back(w);
+  }
+  std::vector<StepTime> steps = step_times(log);
+  ASSERT_EQ(steps.size(), 2u);
+  EXPECT_THAT(device_rows(log, steps[0]), UnorderedElementsAre(Pair("relu/forward", 10)));
+  EXPECT_THAT(device_rows(log, steps[1]), UnorderedElementsAre(Pair("conv/forward", 30)));
+  EXPECT_EQ(steps[0].step_device, 1u);
+  EXPECT_EQ(mean_of(steps).step_device, 1u);
+  log.device_work.push_back(work(2, conv, 40, 50));  // of the CPU's step 2
+  steps = step_times(log);
+  ASSERT_EQ(steps.size(), 3u) << "the most steps, if both have work";
+  EXPECT_THAT(device_rows(log, steps[1]), UnorderedElementsAre(Pair("conv/forward", 10)));
+  EXPECT_FALSE(steps[2].device.has_value());
+}
+
 TEST(DeviceStepTimes, HaveAMeanOverTheStepsThatHaveThem) {
   const StepTime with{.step = 1,
                       .begin = 0,
