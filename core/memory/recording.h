@@ -43,8 +43,8 @@ class Recording {
   /// Throws FileError if the disk is full or failed.
   /// Throws DeviceError if the device times failed. The file is complete otherwise.
   void finish();
-  /// Writes all events so far to the file, which stays open. Waits like finish().
-  /// Throws FileError if the disk is full or failed.
+  /// Writes all events so far to the file, which stays open. With device times, waits for the work that timed steps
+  /// have launched so far. Throws FileError if the disk is full or failed.
   void flush();
   const std::string& path() const { return path_; }
 

@@ -1,9 +1,12 @@
 #include "bytetape/cuda/timer/activities.h"
 
+#include <cstddef>
+#include <cstdint>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "bytetape/core/memory/ledger/names.h"
 #include "bytetape/cuda/timer/cupti.h"
@@ -21,6 +24,7 @@ using CopyRecord = CUpti_ActivityMemcpy5;
 using KernelRecord = CUpti_ActivityKernel10;
 using CopyRecord = CUpti_ActivityMemcpy6;
 #endif
+using PeerCopyRecord = CUpti_ActivityMemcpyPtoP4;
 using FillRecord = CUpti_ActivityMemset4;
 
 /// Interns the readable name of a kernel. Each name is made once.
@@ -72,6 +76,9 @@ std::optional<memory::TimedWork> work_of(const CUpti_Activity& record, const Lau
     const auto& copy = as<CopyRecord>(record);
     found = work_of(copy, kind_of_copy(copy.copyKind), scopes);
     if (found) found->work.bytes = copy.bytes;
+  } else if (record.kind == CUPTI_ACTIVITY_KIND_MEMCPY2) {
+    found = work_of(as<PeerCopyRecord>(record), Kind::on_device, scopes);
+    if (found) found->work.bytes = as<PeerCopyRecord>(record).bytes;
   } else if (record.kind == CUPTI_ACTIVITY_KIND_MEMSET) {
     found = work_of(as<FillRecord>(record), Kind::fill, scopes);
     if (found) found->work.bytes = as<FillRecord>(record).bytes;

@@ -1,8 +1,13 @@
 #include "bytetape/cuda/timer/cupti_timer.h"
 
 #include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <cstdlib>
+#include <exception>
+#include <mutex>
 #include <utility>
+#include <vector>
 
 #include "bytetape/core/memory/ambient.h"
 #include "bytetape/core/memory/ledger/track.h"
@@ -17,6 +22,7 @@ namespace bytetape::cuda {
 namespace {
 
 constexpr CUpti_ActivityKind kinds[] = {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY,
+                                        CUPTI_ACTIVITY_KIND_MEMCPY2,  // between devices
                                         CUPTI_ACTIVITY_KIND_MEMSET};
 constexpr CUpti_CallbackIdResource node_callbacks[] = {CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED,
                                                        CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED};
@@ -74,29 +80,36 @@ void CUPTIAPI on_callback(void* of, CUpti_CallbackDomain domain, CUpti_CallbackI
 
 }  // namespace
 
-CuptiTimer::CuptiTimer() {
-  check_cupti(cupti().ActivityRegisterTimestampCallback(clock_of_recordings), "set the clock");
-  check_cupti(cupti().ActivityRegisterCallbacks(give_buffer, take_buffer), "collect records");
-  launches_ = launch_calls();
-}
+CuptiTimer::CuptiTimer() : launches_(launch_calls()) {}
 
 void CuptiTimer::start(Listener listener) {
   scopes_.clear();
   take_failure();
   check_cupti(cupti().Subscribe(&subscriber_, on_callback, this), "start");
   guarded([&] {
+    register_once();
     for (const CUpti_CallbackIdResource id : node_callbacks)
       check_cupti(cupti().EnableCallback(1, subscriber_, CUPTI_CB_DOMAIN_RESOURCE, id), "watch recorded graphs");
     collect(true);  // here, because the first time takes long
     collect(false);
   });
   if (const std::exception_ptr failure = take_failure()) {
+    guarded([&] { collect(false); });
     cupti().Unsubscribe(subscriber_);
     std::rethrow_exception(failure);
   }
   const std::lock_guard lock(mutex_);
   listener_ = std::move(listener);
   running = this;
+}
+
+// CUPTI's callbacks are the process's. They are not touched while another tool has subscribed, because its buffers
+// would be freed by take_buffer().
+void CuptiTimer::register_once() {
+  if (is_registered_) return;
+  check_cupti(cupti().ActivityRegisterTimestampCallback(clock_of_recordings), "set the clock");
+  check_cupti(cupti().ActivityRegisterCallbacks(give_buffer, take_buffer), "collect records");
+  is_registered_ = true;
 }
 
 void CuptiTimer::begin() {
@@ -115,11 +128,13 @@ void CuptiTimer::end() {
   });
 }
 
-// Takes records before and after the collection ends: those of timed steps are complete before.
+// Takes records before and after the collection ends: those of timed steps are complete before. Within a timed step,
+// takes those that are complete so far.
 void CuptiTimer::poll() {
-  if (watches_ || !collects_ || !pending_.is_done()) return;
+  if (!collects_ || (!watches_ && !pending_.is_done())) return;
   guarded([&] {
     take_records(0);
+    if (watches_) return;
     collect(false);
     take_records(0);
   });
@@ -128,6 +143,7 @@ void CuptiTimer::poll() {
 // A forced flush takes records of later work too, which has not ended and is left out.
 void CuptiTimer::flush() {
   guarded([&] {
+    if (watches_) pending_.mark();
     pending_.wait();
     take_records(watches_ ? 0 : CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
     if (!watches_) collect(false);
@@ -156,8 +172,12 @@ void CuptiTimer::watch_launches(bool on) {
 
 void CuptiTimer::collect(bool on) {
   if (std::exchange(collects_, on) == on) return;
-  for (const CUpti_ActivityKind kind : kinds)
-    check_cupti((on ? cupti().ActivityEnable : cupti().ActivityDisable)(kind), "time work");
+  CUptiResult first_failure = CUPTI_SUCCESS;
+  for (const CUpti_ActivityKind kind : kinds) {  // all of them, so that none stays on after a failure
+    const CUptiResult status = (on ? cupti().ActivityEnable : cupti().ActivityDisable)(kind);
+    if (first_failure == CUPTI_SUCCESS) first_failure = status;
+  }
+  check_cupti(first_failure, "time work");
 }
 
 void CuptiTimer::take_records(std::uint32_t flags) { check_cupti(cupti().ActivityFlushAll(flags), "take records"); }

@@ -44,6 +44,7 @@ class CuptiTimer final : public memory::DeviceTimer {
   }
 
  private:
+  void register_once();
   void watch_launches(bool on);
   void collect(bool on);
   void take_records(std::uint32_t flags);
@@ -52,7 +53,7 @@ class CuptiTimer final : public memory::DeviceTimer {
 
   std::vector<LaunchCall> launches_;
   CUpti_SubscriberHandle subscriber_ = nullptr;
-  bool watches_ = false, collects_ = false;
+  bool is_registered_ = false, watches_ = false, collects_ = false;
   PendingWork pending_;  // work of timed steps. Records are collected until it is done
 
   LaunchScopes scopes_;

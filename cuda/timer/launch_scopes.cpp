@@ -14,7 +14,7 @@ void LaunchScopes::add_launch(std::uint32_t number, const Launch& launch) {
 
 void LaunchScopes::add_node(std::uint64_t node, const memory::ScopeIds& scope) {
   const std::lock_guard lock(mutex_);
-  nodes_.insert_or_assign(node, scope);
+  keep(node, scope);
 }
 
 void LaunchScopes::add_copy(std::uint64_t node, std::uint64_t original) {
@@ -22,7 +22,15 @@ void LaunchScopes::add_copy(std::uint64_t node, std::uint64_t original) {
   const auto its = nodes_.find(original);
   if (its == nodes_.end()) return;
   const memory::ScopeIds scope = its->second;
-  nodes_.insert_or_assign(node, scope);
+  keep(node, scope);
+}
+
+void LaunchScopes::keep(std::uint64_t node, const memory::ScopeIds& scope) {
+  if (!nodes_.insert_or_assign(node, scope).second) return;
+  nodes_order_.push_back(node);
+  if (nodes_order_.size() <= most_nodes) return;
+  nodes_.erase(nodes_order_.front());
+  nodes_order_.pop_front();
 }
 
 bool LaunchScopes::attribute(std::uint32_t launch, std::uint64_t node, memory::TimedWork& timed) const {
@@ -43,6 +51,7 @@ void LaunchScopes::clear() {
   launches_.clear();
   order_.clear();
   nodes_.clear();
+  nodes_order_.clear();
 }
 
 }  // namespace bytetape::cuda

@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "bytetape/core/device/interop.h"
 #include "bytetape/core/memory/allocator.h"
 #include "bytetape/core/memory/allocators.h"
 #include "bytetape/cuda/runtime/interop.h"
@@ -33,7 +34,7 @@ void PendingWork::mark() {
       cudaEvent_t event = nullptr;
       if (!stream || cudaEventCreateWithFlags(&event, cudaEventDisableTiming) != cudaSuccess) continue;
       if (cudaEventRecord(event, stream) == cudaSuccess)
-        events_.push_back(event);
+        marks_.push_back({index, event});
       else
         cudaEventDestroy(event);
     }
@@ -42,27 +43,36 @@ void PendingWork::mark() {
   cudaGetLastError();  // a failure of a device is the next op's to report
 }
 
+// Another thread may ask whose current device is not one in use. A call of the runtime would give that one a context.
 bool PendingWork::is_done() {
-  const OutsideRecording outside;
-  for (; !events_.empty(); events_.pop_back()) {
-    if (cudaEventQuery(events_.back()) == cudaErrorNotReady) {
+  for (; !marks_.empty(); marks_.pop_back()) {
+    const auto& [device, event] = marks_.back();
+    const CurrentDevice current(Device::cuda(device));
+    const OutsideRecording outside;
+    if (cudaEventQuery(event) == cudaErrorNotReady) {
       cudaGetLastError();  // not an error, and must not be reported by the next launch
       return false;
     }
-    cudaEventDestroy(events_.back());
+    cudaEventDestroy(event);
   }
   return true;
 }
 
 void PendingWork::wait() {
-  const OutsideRecording outside;
-  for (const cudaEvent_t event : events_) cudaEventSynchronize(event);
+  for (const auto& [device, event] : marks_) {
+    const CurrentDevice current(Device::cuda(device));
+    const OutsideRecording outside;
+    cudaEventSynchronize(event);
+  }
   clear();
 }
 
 void PendingWork::clear() {
-  for (const cudaEvent_t event : events_) cudaEventDestroy(event);
-  events_.clear();
+  for (const auto& [device, event] : marks_) {
+    const CurrentDevice current(Device::cuda(device));
+    cudaEventDestroy(event);
+  }
+  marks_.clear();
 }
 
 }  // namespace bytetape::cuda

@@ -5,7 +5,8 @@
 
 namespace bytetape::cuda {
 
-/// The work so far of all streams of all devices in use: an event behind the last work of each stream.
+/// The work so far of all streams of all devices in use: an event behind the last work of each stream. Any thread may
+/// call the functions, one at a time. They leave its current device as it is, and give no device a context.
 class PendingWork {
  public:
   PendingWork() = default;
@@ -15,7 +16,6 @@ class PendingWork {
 
   /// Replaces the work by what was launched until now. Streams of a device that failed are left out.
   void mark();
-  bool is_empty() const { return events_.empty(); }
   /// Whether the devices have done the work.
   bool is_done();
   /// Waits on the host until the devices have done the work.
@@ -23,7 +23,11 @@ class PendingWork {
   void clear();
 
  private:
-  std::vector<cudaEvent_t> events_;
+  struct Mark {
+    int device;
+    cudaEvent_t event;
+  };
+  std::vector<Mark> marks_;
 };
 
 }  // namespace bytetape::cuda

@@ -1,10 +1,14 @@
 // Device times of recordings on a GPU: who launched each kernel, in plain and in captured steps.
 #include <gmock/gmock.h>
 
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -199,6 +203,40 @@ TEST_F(CudaDeviceTimes, HaveCopiesWithTheirBytes) {
   EXPECT_EQ(bytes[DeviceWork::Kind::to_device], 4000u);
   EXPECT_GE(bytes[DeviceWork::Kind::to_host], 4000u);
   EXPECT_EQ(bytes[DeviceWork::Kind::kernel], 0u);
+}
+
+TEST_F(CudaDeviceTimes, HaveCopiesBetweenGpus) {
+  SKIP_WITHOUT_ANOTHER_GPU();
+  const Tensor x = ones({1000});
+  const memory::Log log = recorded(1, 1, [&] { EXPECT_EQ(to(x, another_gpu()).to_vector<float>()[0], 1.0f); });
+  std::uint64_t bytes = 0;
+  for (const DeviceWork& w : log.device_work)
+    if (w.kind == DeviceWork::Kind::on_device) bytes += w.bytes;
+  EXPECT_EQ(bytes, 4000u);
+}
+
+TEST_F(CudaDeviceTimes, OfARunningStepAreInTheLogSoFar) {
+  Training training;
+  const memory::Recording recording(dir_ / "run.memlog", "so far", {.device_times_every = 1});
+  const memory::Step step(gpu);
+  for (int i = 0; i < 20; ++i) training.step();
+  const std::size_t so_far = memory::log_so_far().device_work.size();
+  EXPECT_GT(so_far, 100u);
+  EXPECT_EQ(memory::log_so_far().device_work.size(), so_far) << "it waited for all that was launched";
+}
+
+TEST_F(CudaDeviceTimes, AreInTheFileSoonWithoutALaterStep) {
+  Training training;
+  const memory::Recording recording(dir_ / "run.memlog", "soon", {.device_times_every = 1});
+  {
+    const memory::Step step(gpu);
+    training.step();
+  }
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  const auto arrived = [&] { return !memory::read_log(recording.path()).device_work.empty(); };
+  while (!arrived() && std::chrono::steady_clock::now() < give_up)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_TRUE(arrived());
 }
 
 TEST_F(CudaDeviceTimes, AreInTheLogSoFar) {

@@ -56,5 +56,15 @@ TEST(LaunchScopes, ForgetTheOldest) {
   EXPECT_TRUE(scopes.attribute(1, 0, work));
 }
 
+TEST(LaunchScopes, ForgetTheOldestNodes) {
+  LaunchScopes scopes;
+  scopes.add_launch(1, {{.op = 8}, gpu_step(1)});
+  scopes.add_node(1, {.op = 2});
+  for (std::uint64_t i = 0; i < LaunchScopes::most_nodes; ++i) scopes.add_copy(2 + i, i ? 1 + i : 1);
+  EXPECT_EQ(work_of(scopes, 1, 1).op, 8u) << "the launcher's, like a node that was recorded before";
+  EXPECT_EQ(work_of(scopes, 1, 2).op, 2u);
+  EXPECT_EQ(work_of(scopes, 1, 1 + LaunchScopes::most_nodes).op, 2u);
+}
+
 }  // namespace
 }  // namespace bytetape::cuda
