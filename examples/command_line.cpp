@@ -60,7 +60,7 @@ void add_options(CLI::App& app, Options& o, const OptionTexts& texts) {
                  "record all memory events in this file, for bytetape-memory; default: FILE.memlog if the report is "
                  "FILE.html");
   app.add_option("--device-times", o.device_times,
-                 "in the recording, time the kernels of every so many-th training step on a GPU; 0: of none")
+                 "in the recording, time the kernels of every K-th training step on a GPU; 0: of none")
       ->check(finite_from_0<std::uint32_t>());
   app.add_option("--json", o.json, "write the results (JSON) to this file");
   if (!texts.picture.empty()) app.add_option(texts.picture_option, o.picture, texts.picture);

@@ -19,7 +19,7 @@ struct Options : TrainingOptions {
   bool fit = false;                // choose memory options with which training fits into the limit
   bool predict = false;            // predict the memory instead of training
   std::uint64_t memory_limit = 0;  // bytes; 0: all memory of the device
-  std::uint32_t device_times = 0;  // the recording has device times of every so many-th step; 0: of none
+  std::uint32_t device_times = 0;  // the recording has device times of every K-th step; 0: of none
 
   /// Returns true if the memory report is an HTML page, by its file extension; else it is the timeline as JSON.
   bool reports_page() const { return memory_report.ends_with(".html"); }

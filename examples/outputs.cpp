@@ -46,7 +46,9 @@ void check_outputs(const Options& o, const std::string& picture_option) {
 
   check<ValueError>(o.device_times == 0 || !recording.empty(),
                     "--device-times: no recording is written: add --memory-log FILE or --memory-report FILE.html");
-  check<ValueError>(o.device_times == 0 || (!o.predict && o.device.starts_with("cuda")),
+  check<ValueError>(o.device_times == 0 || !o.predict,
+                    "--device-times: not with --predict, because a prediction runs nothing");
+  check<ValueError>(o.device_times == 0 || o.device.starts_with("cuda"),
                     "--device-times: only a run with --device cuda has device times");
 
   const std::vector<File> files{

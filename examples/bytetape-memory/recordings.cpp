@@ -1,6 +1,7 @@
 #include "examples/bytetape-memory/recordings.h"
 
 #include <bytetape/core/error.h>
+#include <bytetape/core/files/input.h>
 #include <bytetape/core/memory/format.h>
 #include <bytetape/core/memory/replay.h>
 #include <fmt/format.h>
@@ -51,8 +52,8 @@ std::string headline(const memory::Log& log, const std::string& path) {
   const double ms = static_cast<double>(last_time(log)) / 1e6;
   const std::string time = ms < 1000 ? fmt::format("{:.3g} ms", ms) : fmt::format("{:.1f} s", ms / 1000);
   std::string text =
-      fmt::format("{}, recorded in {}: {} events in {}\n", log.program.empty() ? "a program" : log.program, path,
-                  memory::format_exact(events), time);
+      fmt::format("{}, recorded in {}: {} events in {}\n", log.program.empty() ? "a program" : printable(log.program),
+                  path, memory::format_exact(events), time);
   if (!log.damage.empty())
     text += "the recording is damaged after these events\n";
   else if (!log.complete)

@@ -1,9 +1,11 @@
 #include "examples/bytetape-memory/time_rows.h"
 
+#include <bytetape/core/files/input.h>
+#include <bytetape/core/memory/report/work_of_steps.h>
+
 #include <algorithm>
 #include <iterator>
 #include <map>
-#include <set>
 #include <tuple>
 #include <utility>
 
@@ -22,8 +24,8 @@ std::vector<Row> values_of(std::map<Key, Row>& groups) {
 std::vector<TimeRow> time_rows(const memory::Log& log, const memory::StepTime& step, const std::string& by) {
   std::map<std::pair<std::string, std::string>, TimeRow> groups;
   for (const memory::OpTime& r : step.rows) {
-    const std::string module = r.module ? log.names[r.module] : "(outside modules)";
-    std::string name = by == "module" ? module : r.op == 0 ? "between ops" : log.names[r.op];
+    const std::string module = r.module ? printable(log.names[r.module]) : "(outside modules)";
+    std::string name = by == "module" ? module : r.op == 0 ? "between ops" : printable(log.names[r.op]);
     if (by == "call" && r.op && r.module) name += " in " + module;
     const std::string phase = by != "module" && r.op == 0 ? "" : memory::to_string(r.phase);
     TimeRow& row = groups[{name, phase}];
@@ -41,19 +43,18 @@ std::vector<TimeRow> time_rows(const memory::Log& log, const memory::StepTime& s
 }
 
 std::vector<KernelRow> kernel_rows(const memory::Log& log, const std::vector<memory::StepTime>& steps) {
-  std::set<std::uint32_t> numbers;
-  for (const memory::StepTime& s : steps) numbers.insert(s.step);
   std::map<std::tuple<memory::DeviceWork::Kind, memory::NameId, memory::NameId, memory::NameId>, KernelRow> groups;
-  for (const memory::DeviceWork& w : log.device_work) {
-    if (!numbers.contains(w.step)) continue;
+  const auto add = [&](const memory::DeviceWork& w) {
     KernelRow& row = groups[{w.kind, w.name, w.op, w.module}];
-    row.kernel = w.name ? log.names[w.name] : memory::to_string(w.kind);
-    row.op = log.names[w.op];
-    row.module = log.names[w.module];
+    row.kernel = w.name ? printable(log.names[w.name]) : memory::to_string(w.kind);
+    row.op = printable(log.names[w.op]);
+    row.module = printable(log.names[w.module]);
     ++row.count;
     row.bytes += w.bytes;
     row.time += w.time();
-  }
+  };
+  for (const std::vector<memory::WorkShare>& step : memory::work_of_steps(log, steps))
+    for (const memory::WorkShare& share : step) add(*share.work);
   std::vector<KernelRow> rows = values_of(groups);
   std::stable_sort(rows.begin(), rows.end(), [](const KernelRow& a, const KernelRow& b) { return a.time > b.time; });
   return rows;

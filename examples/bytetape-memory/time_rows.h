@@ -25,7 +25,7 @@ struct KernelRow {
   std::uint64_t time = 0;              ///< nanoseconds; work that overlaps counts in full
 };
 
-/// Adds up the device work of the steps with these numbers, the most time first.
+/// Adds up the device work of these steps, which must be in order, the most time first.
 std::vector<KernelRow> kernel_rows(const memory::Log& log, const std::vector<memory::StepTime>& steps);
 
 /// The median time of a step on the host, in nanoseconds. `steps` must not be empty.

@@ -71,8 +71,8 @@ void print_overhead(const std::vector<memory::StepTime>& later) {
   const auto timed = steps_with_device(later, true), others = steps_with_device(later, false);
   if (timed.empty() || others.empty()) return;
   const std::uint64_t with = median_time(timed), without = median_time(others);
-  fmt::print("{} of them with device times: {} at the median, {} without\n", timed.size(), memory::format_time(with),
-             memory::format_time(without));
+  fmt::print("{} of them with device times: {} of the host at the median, {} without\n", timed.size(),
+             memory::format_time(with), memory::format_time(without));
 }
 
 /// The step of that number, or the mean of all steps after the first. Prints which it is.

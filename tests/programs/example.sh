@@ -102,6 +102,8 @@ predict() {
   expect 1 --predict --device-times 2
   says err.txt '--device-times: no recording is written: add --memory-log'
   expect 1 --predict --memory-log predicted.memlog --device-times 2
+  says err.txt '--device-times: not with --predict'
+  expect 1 --memory-log cpu.memlog --device cpu --device-times 2
   says err.txt '--device-times: only a run with --device cuda has device times'
   expect 2 --predict --device-times -1
   predicted_page

@@ -1,10 +1,14 @@
 // Trains a small network on the CPU under a recording: tests of bytetape-memory read it. usage: record FILE BATCH
-// [stop|meta|deep|device]: as if it were killed in the end, with something on a second device, with more layers, or
-// with device times of every second step
+// [stop|meta|deep|device|two_devices]: as if it were killed in the end, with something on a second device, with more
+// layers, with device times of every second step, or with these and steps of another device
 #include <bytetape/bytetape.h>
+#include <bytetape/core/memory/allocator.h>
+#include <bytetape/core/memory/allocator/upstream.h>
 #include <bytetape/core/memory/ledger/scope.h>
 
+#include <cstdint>
 #include <cstdlib>
+#include <memory>
 #include <string>
 
 #include "tests/support/fake_timer.h"
@@ -19,11 +23,22 @@ void launch_kernels(test::FakeTimer& gpu) {
     const memory::ModuleScope module(memory::intern("fc1"));
     const memory::OpScope op(memory::intern("linear"));
     gpu.launch("gemm<float>", 600'000);
-    gpu.launch("bias", 100'000);
+    gpu.launch("bias\033[31m", 100'000);
   }
   const memory::PhaseScope phase(memory::Phase::backward);
   const memory::OpScope op(memory::intern("linear"));
   gpu.launch("gemm<float>", 300'000);
+}
+
+/// Takes two steps on a second device, whose numbers are those of steps of the CPU. The second one is timed.
+void step_elsewhere(test::FakeTimer& gpu) {
+  memory::Allocator other(Device::cuda(3), std::make_unique<memory::SimulatedUpstream>(),
+                          memory::Allocator::Mode::caching, "", true);
+  for (const std::uint32_t number : {3u, 4u}) {
+    other.begin_step(number);
+    gpu.launch("elsewhere", 5'000'000);
+    other.end_step();
+  }
 }
 
 }  // namespace
@@ -31,8 +46,10 @@ void launch_kernels(test::FakeTimer& gpu) {
 int main(int argc, char** argv) {
   if (argc < 3) return 2;
   const std::string how = argc > 3 ? argv[3] : "";
+  const bool is_timed = how == "device" || how == "two_devices";
   test::FakeGpuTimes gpu;
-  memory::Recording recording(argv[1], "record", {.device_times_every = how == "device" ? 2u : 0u});
+  memory::Recording recording(argv[1], is_timed ? "rec\033[31mord" : "record",
+                              {.device_times_every = is_timed ? 2u : 0u});
   nn::Sequential net;
   net.push_back("fc1", nn::Linear(784, 256)).push_back("relu", nn::ReLU());
   for (const char* block : {"block1", "block2"})
@@ -51,6 +68,7 @@ int main(int argc, char** argv) {
     adam.step();
     launch_kernels(gpu.timer);
   }
+  if (how == "two_devices") step_elsewhere(gpu.timer);
   if (how == "stop") {
     recording.flush();
     std::_Exit(0);

@@ -353,10 +353,14 @@ def check_device_times(page, expected):
     equal(cells(page, ".times .total")[0][3:5], [s["time"] for s in (second, third)], "the host's times")
     notes = " ".join(texts(page, "#view .heading .note"))
     equal("2 steps with device times: " in notes and "of the device, busy for " in notes, True, f"notes: {notes}")
-    equal("2, with device" in texts(page, "#view option"), True, "steps with device times are marked")
+    equal("2, with device times" in texts(page, "#view option"), True, "steps with device times are marked")
     page.evaluate("goToStep(currentDevice(), currentDevice().steps[2]), setTimes({ beside: null })")
     page.settle()
     equal(texts(page, ".times th"), ["op", "phase", "calls", "time", "share", ""], "columns without a device")
+    page.evaluate("setTimes({ sort: { by: 'most', reversed: false } }), goToStep(currentDevice(), currentDevice().steps[1])")
+    page.settle()
+    device = [row[4] for row in cells(page, ".times tbody tr")[:-2]]
+    equal(device, sorted(device, reverse=True), "the first look at a step with device times is sorted by the device's")
 
 
 def check_lanes(page):
@@ -365,6 +369,13 @@ def check_lanes(page):
     page.settle()
     bands = page.evaluate("bandsOf(currentDevice(), true).map((b) => bandName(b))")
     equal(bands[-3:], ["op", "stream 7", "stream 13"], "lanes of streams")
+    page.evaluate("""globalThis.crowd = new DeviceWork({ elapsed: [0, 10, 10, 0, 0, 0], time: [30, 5, 15, 1, 1, 1],
+      device: [0, 0, 0, 0, 1, 1], stream: [7, 7, 7, 8, 7, 9] }, [{ name: "cuda" }, { name: "cuda:1" }])""")
+    lanes = page.evaluate("crowd.streams.map((l) => [l.name, l.rows.length])")
+    equal(lanes, [["cuda 7", 1], ["", 2], ["cuda 8", 1], ["cuda:1 7", 1], ["cuda:1 9", 1]], "lanes of work that overlaps")
+    at = page.evaluate("[0, 1].map((l) => [12, 22].map((t) => workAt({ work: crowd }, crowd.streams[l], t)))")
+    equal(at, [[1, 1], [2, 3]], "no lane has gaps in which it works")
+    equal(page.evaluate("lanesOf({ work: crowd }).at(-1).title"), "1 more stream", "streams that are not shown")
     work = "currentDevice().work"
     longest = page.evaluate(f"d3.greatest({work}.streams[0].rows, (i) => {work}.time[i])")
     page.evaluate(f"app.timeline.showWindow([{work}.begin[{longest}] - 1e5, {work}.end[{longest}] + 1e5])")
@@ -573,6 +584,10 @@ def check_all(page, folder, screenshots):
     page.open(folder / "timed_twice.html")
     tab(page, "runs")
     equal(texts(page, ".run-times th")[0], "time of the device, a step", "the times of two runs with device times")
+    spans = [s["device"]["span"] for s in expected["device_times"][1:] if s["device"]]
+    whole = cells(page, ".run-times .total")[0]
+    equal((whole[0], [round(ns) for ns in whole[1:3]]), ("all, with gaps", [round(sum(spans) / len(spans))] * 2),
+          "the mean step of two runs, as diff has it")
 
     page.open(folder / "two.html")
     equal(texts(page, ".advice li"), ["a sentence with </script><b>markup</b>and(code);copy", "another"], "advice")

@@ -2,9 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
+#include <cstdint>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <ostream>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -125,17 +129,17 @@ class ChromeWriter {
     std::vector<DeviceWork> all = log_.device_work;
     std::stable_sort(all.begin(), all.end(),
                      [](const DeviceWork& a, const DeviceWork& b) { return a.begin < b.begin; });
-    std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<Track>> streams;  // by device and stream
+    std::map<std::pair<std::uint32_t, std::uint32_t>, Tracks> streams;  // by device and stream
     for (const DeviceWork& w : all) {
-      std::vector<Track>& tracks = streams[{w.device, w.stream}];
-      auto track = std::find_if(tracks.begin(), tracks.end(), [&](const Track& t) { return t.free <= w.begin; });
-      if (track == tracks.end()) {
-        track = tracks.insert(track, {tracks_++, 0});
+      Tracks& tracks = streams[{w.device, w.stream}];
+      const std::size_t tid = tracks.take(w.begin).value_or(tracks_);
+      if (tid == tracks_) {
+        ++tracks_;
         line(R"({{"ph":"M","pid":{},"tid":{},"name":"thread_name","args":{{"name":"stream {}"}}}})",
-             first_device + w.device, track->tid, w.stream);
+             first_device + w.device, tid, w.stream);
       }
-      track->free = w.end;
-      work(w, track->tid);
+      tracks.give_back(tid, w.end);
+      work(w, tid);
     }
   }
 
@@ -203,9 +207,21 @@ class ChromeWriter {
          threads, r.thread, stamp(r.time));
   }
 
-  struct Track {
-    std::size_t tid;
-    std::uint64_t free;  // the time at which its last work ends
+  /// The tracks of a stream. Each is taken for a piece of work, and is free again at its end.
+  class Tracks {
+   public:
+    /// Returns the first track that is free at `time`, if one is. Times must not decrease.
+    std::optional<std::size_t> take(std::uint64_t time) {
+      for (; !busy_.empty() && busy_.begin()->first <= time; busy_.erase(busy_.begin()))
+        free_.insert(busy_.begin()->second);
+      if (free_.empty()) return std::nullopt;
+      return free_.extract(free_.begin()).value();
+    }
+    void give_back(std::size_t track, std::uint64_t time) { busy_.emplace(time, track); }
+
+   private:
+    std::set<std::size_t> free_;
+    std::multimap<std::uint64_t, std::size_t> busy_;  // by the time at which their work ends
   };
 
   const Log& log_;

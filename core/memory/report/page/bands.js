@@ -16,6 +16,7 @@ function drawBands(timeline) {
     context.textAlign = "left";
     if (band === "module" && !timeline.device.isRecorded)
       context.fillText("only a recording says which module ran", MARGIN.left + 4, top + BAND_HEIGHT / 2);
+    else if (band.title) context.fillText(band.title, MARGIN.left + 4, top + BAND_HEIGHT / 2);
     else for (const run of bandRuns(timeline, band)) drawBandRun(context, timeline.device, band, run, top);
   });
 }

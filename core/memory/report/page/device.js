@@ -13,7 +13,7 @@ const ROLE_COUNT = 10;
 const PHASE = { setup: 0, data: 1, forward: 2, backward: 3, optimizer: 4 };
 
 class Device {
-  constructor(header, { buffer, names, scopes, work, fromLedgers }, index) {
+  constructor(header, { buffer, names, scopes, work, fromLedgers, devices }, index) {
     this.header = header;
     this.index = index;  // number among the run's devices
     this.isRecorded = !fromLedgers;  // ledgers' logs have no times, nor who freed or saved a block
@@ -29,7 +29,7 @@ class Device {
     this.mainThread = trainingThread(this.events);
     this.carryForward();
     this.scopes = scopesOf(readTable(buffer, scopes), this.mainThread);
-    this.work = new DeviceWork(readTable(buffer, work));
+    this.work = new DeviceWork(readTable(buffer, work), devices);
     this.roots = new RootModules(this);
   }
 

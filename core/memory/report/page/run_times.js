@@ -1,12 +1,16 @@
 // Two runs: where the times of their steps differ.
 
-// The mean time of an op in the steps after the first, by name and phase: of the device in the steps that have its times,
-// or of the host in all.
+// The steps after the first that count: those with times of the device, or all.
+function countedSteps(device, ofDevice) {
+  const timed = wholeSteps(device);
+  return ofDevice ? splitByDevice(device)[0] : timed.slice(timed.length > 1 ? 1 : 0);
+}
+
+// The mean time of an op in the counted steps, by name and phase: of the device, or of the host.
 function meanTimes(device, ofDevice) {
   const means = (device.meanTimes ??= new Map());
   if (means.has(ofDevice)) return means.get(ofDevice);
-  const timed = wholeSteps(device);
-  const steps = ofDevice ? splitByDevice(device)[0] : timed.slice(timed.length > 1 ? 1 : 0);
+  const steps = countedSteps(device, ofDevice);
   const sums = new Map();
   for (const step of steps)
     for (const { name, phase, time, deviceTime } of groupedTimes(device, stepTimes(device, step), "op"))
@@ -23,11 +27,12 @@ function timesOfRuns(a, b, labels) {
   const [x, y] = [meanTimes(a, ofDevice), meanTimes(b, ofDevice)];
   const rows = [...new Set([...x.keys(), ...y.keys()])].map((key) => [key, x.get(key) ?? 0, y.get(key) ?? 0])
     .sort((p, q) => Math.abs(q[2] - q[1]) - Math.abs(p[2] - p[1])).slice(0, 12);
+  const whole = (d) => d3.mean(countedSteps(d, ofDevice), (s) => (ofDevice ? deviceTimeOf(d, s).span : timeOfStep(d, s)));
   const row = ([key, p, q], kind) => element("tr", { class: kind }, element("td", { class: "name" }, key.split("|").join(" ")),
     numberCell(timeOf(p)), numberCell(timeOf(q)), numberCell(timeChange(q - p)));
   return element("table", { class: "run-times" },
     element("thead", {}, element("tr", {}, element("th", {}, ofDevice ? "time of the device, a step" : "time, a step"),
       [...labels, "difference"].map((l) => element("th", { class: "number" }, l)))),
     element("tbody", {}, rows.map((r) => row(r)),
-      row([ofDevice ? "busy" : "all", d3.sum(x.values()), d3.sum(y.values())], "total")));
+      row([ofDevice ? "all, with gaps" : "all", whole(a), whole(b)], "total")));
 }

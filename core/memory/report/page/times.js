@@ -1,6 +1,7 @@
 // Where the time of a step went: the op, module and phase of the training thread, from the marks of its scopes. These are
 // times of the host. Steps that were timed on the device have its times too.
 
+// `sort.by` is a column's label, or "most": the time of the device in a step that has it, else of the host.
 const timesShown = { beside: null, by: "op", sort: { by: "most", reversed: false }, all: false };
 const TIME_ROWS = 12;
 const GROUPINGS = [["op", "by op"], ["module", "by module"], ["call", "by op and module"]];
@@ -61,7 +62,7 @@ function drawTimes(view, device) {
   if (steps.length === 0) return view.append(note("No step was marked on this device with memory::Step."));
   const step = stepHere(device);
   const beside = timesShown.beside === null ? null : steps[timesShown.beside] ?? null;
-  const options = steps.map((s, i) => [i, deviceTimeOf(device, s) ? `${s.number}, with device` : String(s.number)]);
+  const options = steps.map((s, i) => [i, deviceTimeOf(device, s) ? `${s.number}, with device times` : String(s.number)]);
   const groupings = element("div", { class: "choice", role: "group", "aria-label": "Group" });
   choice(groupings, GROUPINGS, timesShown.by, (by) => setTimes({ by }));
   view.append(heading("Where time goes", select("step", options, steps.indexOf(step), (i) => goToStep(device, steps[i])),
@@ -130,12 +131,14 @@ function timesTable(device, step, beside) {
     ...(own && compared.ofDevice ? besides : []),
     { label: "share", number: true, value: share.of, cell: (r) => formatShare(share.of(r), share.whole(step)) },
   ];
-  const { sort } = timesShown;
-  if (!(sort.by < columns.length)) sort.by = columns.findIndex((c) => c.label === (own ? "device" : "time"));
+  const columnOf = (label) => columns.findIndex((c) => c.label === label);
+  const chosen = columnOf(timesShown.sort.by);
+  const sort = { by: chosen < 0 ? columnOf(own ? "device" : "time") : chosen, reversed: timesShown.sort.reversed };
+  const resort = () => setTimes({ sort: { by: columns[sort.by].label, reversed: sort.reversed } });
   const shown = inOrder(rows, columns, sort).slice(0, timesShown.all || rows.length < TIME_ROWS + 5 ? rows.length : TIME_ROWS);
   columns.push({ label: "", value: share.of, class: "bar-lane", cell: (r) => element("i", {
     style: `width:${Math.max(0.2, (100 * share.of(r)) / share.whole(step))}%;background:var(--accent)` }) });
-  const table = sortableTable(columns, shown, sort, redrawTab);
+  const table = sortableTable(columns, shown, sort, resort);
   table.querySelector("tbody").append(...lastRows(device, step, beside, compared, d3.sum(rows, (r) => r.calls)));
   return element("div", { class: "holders times" }, table, rows.length > shown.length &&
     element("button", { class: "more", onclick: () => setTimes({ all: true }) }, `show all ${formatExact(rows.length)}`));

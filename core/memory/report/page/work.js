@@ -2,16 +2,32 @@
 
 class DeviceWork {
   // `rows` are in the order of their begins.
-  constructor(rows) {
+  constructor(rows, devices = []) {
     Object.assign(this, rows);
     this.begin = sumsOf(rows.elapsed);
     this.count = this.begin.length;
     this.end = this.begin.map((begin, i) => begin + rows.time[i]);
-    const streams = d3.group(d3.range(this.count), (i) => `${this.device[i]}|${this.stream[i]}`);
-    // [{name, rows}], those with the most work first.
-    this.streams = [...streams.values()].map((rows) => ({ name: `stream ${this.stream[rows[0]]}`, rows }))
-      .sort((a, b) => b.rows.length - a.rows.length);
-    if (this.streams.length === 1) this.streams[0].name = "device";
+    const streams = [...d3.group(d3.range(this.count), (i) => `${this.device[i]}|${this.stream[i]}`).values()]
+      .sort((a, b) => b.length - a.length);
+    const several = new Set(this.device).size > 1;
+    const nameOf = (i) => (several ? `${devices[this.device[i]]?.name} ${this.stream[i]}` : `stream ${this.stream[i]}`);
+    // [{name, stream, rows}], those with the most work first. Rows of a lane do not overlap.
+    this.streams = streams.flatMap((rows, stream) => this.lanes(rows).map((lane, nth) =>
+      ({ name: streams.length === 1 ? (nth ? "" : "device") : nth ? "" : nameOf(rows[0]), stream, rows: lane })));
+  }
+
+  // Work of a stream may begin before the previous one ends. It then goes to another lane, as in the export for Perfetto.
+  // What finds no lane is in the last one.
+  lanes(rows) {
+    const lanes = [];
+    for (const i of rows) {
+      let lane = lanes.find((l) => l.free <= this.begin[i]);
+      if (!lane && lanes.length < MOST_LANES) lanes.push((lane = { free: 0, rows: [] }));
+      lane ??= lanes[MOST_LANES - 1];
+      lane.rows.push(i);
+      lane.free = Math.max(lane.free, this.end[i]);
+    }
+    return lanes.map((l) => l.rows);
   }
 }
 
@@ -56,7 +72,13 @@ function nameOfWork(device, i) { return device.names[device.work.name[i]] || rep
 
 const MOST_LANES = 4;
 
-function lanesOf(device) { return device.work.streams.slice(0, MOST_LANES); }
+// The lanes that are shown, and the number of streams that are not.
+function lanesOf(device) {
+  const { streams } = device.work;
+  const shown = streams.slice(0, MOST_LANES);
+  const all = new Set(streams.map((l) => l.stream)).size, hidden = all - new Set(shown.map((l) => l.stream)).size;
+  return hidden ? [...shown, { name: `${hidden} more`, title: formatCount(hidden, "more stream"), rows: [] }] : shown;
+}
 
 // The row of a lane's work at a time, plus 1; 0: none.
 function workAt(device, lane, time) {

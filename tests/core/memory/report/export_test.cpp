@@ -143,6 +143,17 @@ TEST(ChromeTraces, DoNotOverlapWorkOnATrack) {
   EXPECT_EQ(tracks, (std::vector{1, 2, 1, 1}));
 }
 
+// A search through all tracks for each piece of work would take half a minute.
+TEST(ChromeTraces, HaveATrackForEachPieceOfWorkThatOverlaps) {
+  Log log = recorded([](Allocator& a) { step(a); });
+  constexpr std::uint64_t many = 300'000;
+  for (std::uint64_t i = 0; i < many; ++i) log.device_work.push_back({.begin = i, .end = i + many});
+  const auto begin = std::chrono::steady_clock::now();
+  const std::string trace = text(write_chrome_trace, log);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+  EXPECT_NE(trace.find("\"tid\":" + std::to_string(many) + ","), std::string::npos);
+}
+
 TEST(ChromeTraces, LeaveOutWhatBeganBeforeThem) {
   Log log = recorded([](Allocator& a) { step(a); });
   log.marks.erase(log.marks.begin(), log.marks.begin() + 2);
