@@ -142,6 +142,8 @@ TEST(Muon, TakesMatricesOnly) {
   EXPECT_THAT(make({3}, true), ThrowsMessage<ShapeError>(HasSubstr("use another optimizer for it")));
   EXPECT_THAT(make({2, 3, 3, 3}, false), ThrowsMessage<ShapeError>(HasSubstr("set flatten to take it as a matrix")));
   make({2, 3, 3, 3}, true)();
+  const Tensor permuted = transpose(randn({2, 3, 3, 3}), 0, 1);
+  EXPECT_THAT(([=] { Muon({permuted}, {.flatten = true}); }), ThrowsMessage<NotImplemented>(HasSubstr("outermost")));
   Muon muon({randn({3, 2})});
   EXPECT_THROW(muon.add_param_group({.params = {randn({3})}}), ShapeError);
 }
