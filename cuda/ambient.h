@@ -37,8 +37,9 @@ struct Clipped {
 struct Ambient {
   /// The streams that record this thread's work as a graph. Set by RecordingScope (runtime/graph.cpp). Default: none.
   RecordingStreams recording{};
-  /// What the next overlapping kernel may not read early. Set by launch_overlapping() (runtime/overlap.h), and
-  /// cleared by stream_of(), which every launch calls. Default: unknown.
+  /// The memory that the next overlapping kernel must not read early. Set by launch_overlapping() (runtime/overlap.h).
+  /// Cleared by stream_of(), which every launch calls, by waits for other streams, and by RecordingScope. Default:
+  /// unknown.
   OverlappingWrites overlapping{};
   /// The number of CUDA's current device, whose errors its calls return. Set by make_current() (runtime/runtime.cpp)
   /// and never restored, as each call makes its own device current. Default: -1, not yet set.

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <vector>
 
+#include "bytetape/core/cpu/gradients.h"
 #include "bytetape/core/cpu/parallel.h"
 #include "bytetape/core/visit.h"
 
@@ -53,13 +53,13 @@ void for_each_element(const MuonSlot& s, const MuonStepParams& p, std::int64_t b
 }  // namespace
 
 Plan plan(const MuonDirectionArgs& args) {
-  std::int64_t pieces = 0;
-  for (const MuonSlot& s : args.slots) pieces += pieces_of(s);
-  return {.workspace = static_cast<std::size_t>(pieces) * sizeof(double)};
+  auto numbers = static_cast<std::int64_t>(args.slots.size());  // factors, and sums of pieces
+  for (const MuonSlot& s : args.slots) numbers += pieces_of(s);
+  return {.workspace = static_cast<std::size_t>(numbers) * sizeof(double)};
 }
 
 void muon_direction(const MuonDirectionArgs& args, const Plan&, Workspace ws) {
-  auto* sums = static_cast<double*>(ws.data);
+  auto *factors = static_cast<double*>(ws.data), *sums = factors + args.slots.size();
   const auto& params = args.params.step_params;
   for_each_piece(args.slots, [&](std::size_t i, std::int64_t at, std::int64_t begin, std::int64_t end) {
     double sum = 0;
@@ -67,10 +67,9 @@ void muon_direction(const MuonDirectionArgs& args, const Plan&, Workspace ws) {
                      [&](std::int64_t, auto u) { sum += static_cast<double>(u) * static_cast<double>(u); });
     sums[at] = sum;
   });
-  std::vector<double> factors;
   for (std::size_t i = 0; i < args.slots.size(); ++i) {
     const double norm = std::sqrt(std::accumulate(sums, sums + pieces_of(args.slots[i]), 0.0));
-    factors.push_back(1 / (norm > args.eps[i] || std::isnan(norm) ? norm : args.eps[i]));
+    factors[i] = 1 / (norm > args.eps[i] || std::isnan(norm) ? norm : args.eps[i]);
     sums += pieces_of(args.slots[i]);
   }
   for_each_piece(args.slots, [&](std::size_t i, std::int64_t, std::int64_t begin, std::int64_t end) {

@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "bytetape/core/cpu/clip.h"
+#include "bytetape/core/cpu/gradients.h"
 #include "bytetape/core/cpu/muon.h"
 #include "bytetape/core/cpu/stretch.h"
 #include "bytetape/core/cpu/table.h"

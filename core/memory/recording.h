@@ -9,7 +9,7 @@ namespace bytetape::memory {
 
 class Recorder;
 
-/// What a Recording has besides the events of the host.
+/// Selects what a Recording has besides host events.
 struct RecordingOptions {
   /// Records what GPUs did in every k-th step of each device: in its k-th step of the recording, its 2k-th, and so on.
   /// Each device counts its own steps, so all GPUs record the same ones. 0 (default) records none, which costs nothing.

@@ -53,7 +53,7 @@ inline void rotate(Square& a, Square& v, std::size_t p, std::size_t q) {
 }  // namespace jacobi
 
 /// Computes the eigenvalues and eigenvectors of a symmetric matrix (n, n), row-major, on the host (torch.linalg.eigh).
-/// Of each pair of elements, it reads the one above the diagonal. It is for small matrices: its time grows with n^3.
+/// Reads only the elements on and above the diagonal. Use it for small matrices, as its time grows with n^3.
 /// Uses Jacobi's cyclic method (Golub and Van Loan, "Matrix computations", section 8.5).
 /// Throws ShapeError if `matrix` does not have n * n elements.
 inline Eigh eigh(std::vector<double> matrix, std::size_t n) {

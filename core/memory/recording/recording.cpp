@@ -28,7 +28,7 @@ struct Registry {
   std::shared_ptr<StepTimer> timer;  // of a recording with device times
   std::string path, predicted_to;    // files of a recording and a prediction, as given; "" if none runs
   std::string file;                  // absolute form of `path`
-  std::string finished;              // file of the last finished recording; "" if there is none
+  std::string finished;              // file of the last finished recording; "" before the first
 };
 Registry& registry() {
   static Registry* r = new Registry;  // outlives every static allocator

@@ -9,7 +9,7 @@
 namespace bytetape::memory {
 namespace {
 
-/// Of steps with the same number, the index of the one that launched the work.
+/// Returns the index of the step that launched the work, among steps with one number.
 std::size_t step_of(const DeviceWork& w, const std::vector<std::size_t>& same, const std::vector<StepTime>& steps) {
   const auto later = std::upper_bound(same.begin(), same.end(), w.begin,
                                       [&](std::uint64_t begin, std::size_t step) { return begin < steps[step].begin; });

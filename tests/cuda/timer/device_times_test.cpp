@@ -28,7 +28,7 @@ using testing::Gt;
 using testing::Pair;
 using testing::SizeIs;
 
-/// Of each op in each module: how many pieces of work it has.
+/// Returns the number of pieces of work of each op in each module.
 using Counts = std::map<std::pair<std::string, std::string>, int>;
 
 class CudaDeviceTimes : public GpuTest {
