@@ -101,6 +101,11 @@ constexpr OpDefinition sync_batch_norm_def{.name = "sync_batch_norm",
                                            .flop = norm_flop};
 
 Tensor normalise(const nn::BatchNormCall& c, const Group& group) {
+  if (c.activation == Activation::gelu_tanh) {
+    nn::BatchNormCall plain = c;
+    plain.activation = Activation::none;
+    return gelu(normalise(plain, group), Approximate::tanh);
+  }
   const Op<sync_batch_norm_def> op(c.x, c.weight, c.bias, c.residual);
   const auto [x, residual] = promoted_pair(c.x, c.residual);
   check_floating(x);

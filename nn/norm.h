@@ -32,7 +32,7 @@ class BatchNorm : public Module {
  public:
   Tensor forward(const Tensor& x) override;
   using Module::operator();
-  /// Returns activation(forward(x)), computed as one op. `activation` is none or relu.
+  /// Returns activation(forward(x)), computed as one op. `activation` is none, relu or gelu_tanh.
   Tensor operator()(const Tensor& x, Activation activation);
   /// Returns activation(forward(x) + residual), computed as one op. `residual` has the shape and dtype of x.
   Tensor operator()(const Tensor& x, const Tensor& residual, Activation activation = Activation::none);

@@ -4,7 +4,7 @@
 usage: bench/race/picture.py RESULTS.json [RESULTS.json...] PICTURE.png
 
 Each file is a colour. A point is the mean over the runs after an epoch, with a bar of one standard deviation. The cross is
-the final test, of six views of each image.
+the final test, of ten views of each image.
 """
 import json
 import pathlib

@@ -22,20 +22,22 @@ struct BatchNormApplyArgs {
   Activation activation;
   View y;
 };
-// The activation's gradient uses y. If y is undefined it uses bn(x), which is recomputed.
+// relu's gradient uses y. If y is undefined it uses bn(x), which is recomputed. gelu_tanh's gradient always uses bn(x),
+// rounded to x's dtype. With gelu_tanh there is no residual: y and addend are undefined, and `masked` is defined.
 struct BatchNormBackwardArgs {
   ConstView x, weight, bias, mean, var, y, gy;  // bias is needed to recompute bn(x); y may be undefined
   double eps;
   bool training;  // if true, mean and var depend on x
   Activation activation;
-  // With y: the gradient of the activation's input. With addend only: gy + addend. May alias gy or addend.
+  // With y or gelu_tanh: the gradient of the activation's input. With addend only: gy + addend. May alias gy or addend,
+  // except with gelu_tanh. gx may alias it.
   View masked;
   View gx, gw, gb;        // each may be undefined
   ConstView addend = {};  // added to gy first, and rounded; may be undefined
 };
 
 struct BatchNormKernels {
-  static constexpr Epilogues epilogues{Activation::relu};
+  static constexpr Epilogues epilogues{Activation::relu, Activation::gelu_tanh};
 
   Planned<BatchNormStatisticsArgs> batch_norm_statistics;
   void (*batch_norm_apply)(const BatchNormApplyArgs& args);

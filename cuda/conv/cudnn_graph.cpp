@@ -29,6 +29,7 @@ namespace {
 
 /// All that a graph depends on.
 using Key = std::array<std::int64_t, 21>;
+constexpr std::size_t workspace_in_key = 4;
 
 Key key_of(const ConvProblem& p, bool tf32) {
   const ConvSizes& s = p.sizes;
@@ -55,13 +56,12 @@ Key key_of(const ConvProblem& p, bool tf32) {
           s.p.dilation.w};
 }
 
-/// Returns the rank key of the graph with its usual workspace, because cuDNN's proposals do not depend on the cap.
-RankKey rank_key(ConvProblem problem, bool tf32, Device device) {
-  problem.workspace = problem.usual_workspace;
-  const Key key = key_of(problem, tf32);
+/// Returns the rank key of a graph. It leaves out the workspace, because cuDNN's proposals do not depend on it.
+RankKey rank_key(const Key& key, Device device) {
   RankKey all{static_cast<std::int64_t>(Proposer::cudnn), capability(device),
               static_cast<std::int64_t>(cudnnGetVersion())};
-  all.insert(all.end(), key.begin(), key.end());
+  for (std::size_t i = 0; i < key.size(); ++i)
+    if (i != workspace_in_key) all.push_back(key[i]);
   return all;
 }
 
@@ -243,7 +243,7 @@ std::shared_ptr<ConvGraph> find_graph(const ConvProblem& problem, Device device)
   const OutsideRecording outside;
   library.use(streams_of(device.index).get(memory::ambient.scope.stream));
   auto graph = build_with_memory(device, "a convolution",
-                                 [&] { return build(problem, library.handle, tf32, rank_key(problem, tf32, device)); });
+                                 [&] { return build(problem, library.handle, tf32, rank_key(key, device)); });
   if (!graph->can_run) graph = nullptr;
   library.drop_some(device.index, most_graphs);
   return library.graphs.add(key, std::move(graph));

@@ -1,3 +1,5 @@
+#include <optional>
+
 #include "bytetape/cuda/images/resample.cuh"
 #include "bytetape/cuda/table.h"
 
@@ -91,19 +93,23 @@ __global__ void __launch_bounds__(block_size)
   });
 }
 
-// For windows that are adjacent and cover all inputs: each window writes its own inputs.
+// For adjacent windows: each window writes its own inputs. The last ones also write 0 for the inputs after them, which
+// belong to no window.
 template <class T, int lanes>
 __global__ void __launch_bounds__(block_size)
-    max_pool2d_tiles_backward_kernel(Layout layout, Size2 kernel, ImagePixels<const T> gy, Indices indices,
-                                     ImagePixels<T> gx) {
+    max_pool2d_tiles_backward_kernel(Layout layout, Size2 kernel, Size2 count, Size2 rest, ImagePixels<const T> gy,
+                                     Indices indices, ImagePixels<T> gx) {
   layout.for_each<lanes>([&](std::int64_t n, std::int64_t c, std::int64_t h, std::int64_t w) {
     std::int32_t chosen[lanes];
     indices.load<lanes>(n, c, h, w, chosen);
     const auto gradients = load<lanes>(gy.at(n, c, h, w));
-    std::int32_t here = 0;
-    for (std::int64_t i = 0; i < kernel.h; ++i) {
+    const std::int64_t rows = kernel.h + (h + 1 == count.h ? rest.h : 0);
+    const std::int64_t columns = kernel.w + (w + 1 == count.w ? rest.w : 0);
+    for (std::int64_t i = 0; i < rows; ++i) {
       T* to = gx.at(n, c, h * kernel.h + i, w * kernel.w);
-      for (std::int64_t j = 0; j < kernel.w; ++j, ++here, to += gx.strides[3]) {
+      for (std::int64_t j = 0; j < columns; ++j, to += gx.strides[3]) {
+        const bool is_inside = i < kernel.h && j < kernel.w;
+        const auto here = static_cast<std::int32_t>(is_inside ? i * kernel.w + j : -1);
         Packed<T, lanes> result;
         for (int k = 0; k < lanes; ++k) result.values[k] = chosen[k] == here ? gradients.values[k] : T{};
         store(to, result);
@@ -112,8 +118,12 @@ __global__ void __launch_bounds__(block_size)
   });
 }
 
-bool are_tiles(const Pool2dParams& p, const Shape& x, const Shape& y) {
-  return p.stride == p.kernel && p.padding == Size2(0) && y[2] * p.kernel.h == x[2] && y[3] * p.kernel.w == x[3];
+/// Returns the number of inputs below and beside the last of adjacent windows, or nothing if windows overlap, leave
+/// gaps or reach beyond the inputs.
+std::optional<Size2> rest_of_tiles(const Pool2dParams& p, const Shape& x, const Shape& y) {
+  const Size2 rest(x[2] - y[2] * p.kernel.h, x[3] - y[3] * p.kernel.w);
+  if (p.stride != p.kernel || p.padding != Size2(0) || rest.h < 0 || rest.w < 0) return std::nullopt;
+  return rest;
 }
 
 template <class T>
@@ -160,10 +170,11 @@ void max_pool2d_backward(const ConstView& gy, const ConstView& indices, const Po
   visit_floating(gx.dtype, [&](auto zero) {
     using T = decltype(zero);
     with_lanes<T>(gy, gx, indices, [&](auto lanes) {
-      if (are_tiles(p, gx.shape, gy.shape)) {
+      if (const auto rest = rest_of_tiles(p, gx.shape, gy.shape)) {
         const Layout tiles(gy, lanes);
         max_pool2d_tiles_backward_kernel<T, lanes><<<tiles.blocks, tiles.threads, 0, stream>>>(
-            tiles, p.kernel, ImagePixels<const T>(gy), Indices(indices), ImagePixels<T>(gx));
+            tiles, p.kernel, Size2(gy.shape[2], gy.shape[3]), *rest, ImagePixels<const T>(gy), Indices(indices),
+            ImagePixels<T>(gx));
         return;
       }
       const Layout layout(gx, lanes);

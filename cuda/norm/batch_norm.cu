@@ -3,6 +3,7 @@
 
 #include "bytetape/cuda/norm/batch_norm_map.cuh"
 #include "bytetape/cuda/plans.h"
+#include "bytetape/cuda/pointwise/gelu.cuh"
 #include "bytetape/cuda/table.h"
 
 namespace bytetape::cuda {
@@ -13,14 +14,15 @@ template <class T, int n>
 struct Forward : Normalise<T> {
   static constexpr int inputs = n;
   using C = compute_t<T>;
-  bool rectifies;
+  Activation activation;
 
-  explicit Forward(const BatchNormApplyArgs& a) : Normalise<T>(a), rectifies(a.activation == Activation::relu) {}
+  explicit Forward(const BatchNormApplyArgs& a) : Normalise<T>(a), activation(a.activation) {}
   template <class Numbers>
   __device__ C operator()(const Numbers& of_channel, int k, const C (&x)[n]) const {
     C y = of_channel(k, x[0]);
     if constexpr (n == 2) y += x[1];
-    return rectifies && y < 0 ? C(0) : y;
+    if (activation == Activation::gelu_tanh) return GeluTanh<T>()(widened(narrowed<T>(y)));
+    return activation == Activation::relu && y < 0 ? C(0) : y;
   }
 };
 

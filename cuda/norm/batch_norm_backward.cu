@@ -3,6 +3,7 @@
 #include "bytetape/cuda/norm/batch_norm.h"
 #include "bytetape/cuda/norm/batch_norm_map.cuh"
 #include "bytetape/cuda/norm/batch_norm_runs.cuh"
+#include "bytetape/cuda/pointwise/gelu.cuh"
 
 namespace bytetape::cuda {
 namespace {
@@ -40,8 +41,9 @@ struct Gradients {
   }
 };
 
-/// The source of the activation's gradient mask: x or y. With `_of_sum`, the mask applies to gy plus an addend.
-enum class Mask { none, by_x, by_x_of_sum, by_y, by_y_of_sum };
+/// The source of the activation's gradient: relu's mask from x or y, or gelu_tanh's slope from x. With `_of_sum`, the
+/// mask applies to gy plus an addend.
+enum class Mask { none, by_x, by_x_of_sum, by_y, by_y_of_sum, gelu_by_x };
 template <Mask mask>
 constexpr bool is_by_x = mask == Mask::by_x || mask == Mask::by_x_of_sum;
 template <Mask mask>
@@ -50,7 +52,7 @@ template <Mask mask>
 constexpr bool is_of_sum = mask == Mask::by_x_of_sum || mask == Mask::by_y_of_sum;
 /// Whether the masked gradient is stored.
 template <Mask mask>
-constexpr bool is_kept = is_by_y<mask> || is_of_sum<mask>;
+constexpr bool is_kept = is_by_y<mask> || is_of_sum<mask> || mask == Mask::gelu_by_x;
 /// The number of images: x, gy, the masked gradient if stored, y if used, and the addend if any.
 template <Mask mask>
 constexpr int images = 2 + is_kept<mask> + is_by_y<mask> + is_of_sum<mask>;
@@ -92,6 +94,9 @@ __global__ void __launch_bounds__(run_threads)
             gy[u].values[k] = narrowed<T>(widened(gy[u].values[k]) + widened(addend[u].values[k]));
           if constexpr (is_by_y<mask>)
             if (widened(y[u].values[k]) <= 0) gy[u].values[k] = T();
+          if constexpr (mask == Mask::gelu_by_x)
+            gy[u].values[k] =
+                narrowed<T>(GeluTanhBackward<T>()(widened(narrowed<T>(numbers(k, v))), widened(gy[u].values[k])));
           C g = widened(gy[u].values[k]);
           if constexpr (is_by_x<mask>)
             if (numbers(k, v) <= 0) g = 0;
@@ -132,6 +137,8 @@ void gradient_sums(const BatchNormBackwardArgs& a, std::int64_t runs, compute_t<
     launch_sums<T, Mask::by_x_of_sum>(a, {&a.x, &a.gy, &a.masked, &a.addend}, runs, partials, finish);
   else if (a.y.defined())
     launch_sums<T, Mask::by_y>(a, {&a.x, &a.gy, &a.masked, &a.y}, runs, partials, finish);
+  else if (a.activation == Activation::gelu_tanh)
+    launch_sums<T, Mask::gelu_by_x>(a, {&a.x, &a.gy, &a.masked}, runs, partials, finish);
   else if (a.activation == Activation::relu)
     launch_sums<T, Mask::by_x>(a, {&a.x, &a.gy}, runs, partials, finish);
   else

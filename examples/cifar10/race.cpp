@@ -71,7 +71,7 @@ void add_race(Example& example) {
     command->app = &app;
     CLI::Option* const race =
         app.add_flag("--race", command->races,
-                     "train a small network with Muon as fast as possible, in 8 epochs of batches of 2000; takes "
+                     "train a small network with Muon as fast as possible, in 9 epochs of batches of 2000; takes "
                      "--epochs, --batch-size, --data, --device, --threads, --amp, --seed and --json");
     app.add_option("--seeds", command->seeds, "with --race: number of runs, from --seed on")
         ->check(finite_from<int>(1, "POSITIVE"))

@@ -29,8 +29,11 @@ Tensor RaceData::draw_order(int epoch) const {
   return epoch % 2 == 0 ? order : order + training_size();
 }
 
-data::Batch RaceData::training_batch(const Tensor& indices) const {
-  return training_.get(indices, {.crop_padding = 2, .padding_mode = PaddingMode::reflect});
+data::Batch RaceData::training_batch(const Tensor& indices, std::int64_t size) const {
+  data::Batch batch = training_.get(indices, {.crop_padding = 2, .padding_mode = PaddingMode::reflect});
+  const std::int64_t cut = (race_image_size - size) / 2;
+  if (cut > 0) batch.x = channels_last(narrow(narrow(batch.x, 2, cut, size), 3, cut, size));
+  return batch;
 }
 
 Tensor RaceData::first_images(std::int64_t n) const {

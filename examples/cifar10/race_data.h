@@ -5,6 +5,8 @@
 
 namespace bytetape::examples {
 
+inline constexpr std::int64_t race_image_size = 32;  // pixels
+
 /// The images of the race, resident on the default device as bytes. A batch is made in one launch.
 ///
 /// Training images flip alternately: a random half is flipped in even epochs, the other half in odd ones, so that two
@@ -21,8 +23,9 @@ class RaceData {
   void draw_flips();
   /// Returns the indices of an epoch's images for training_batch(), i64 (training_size()), in a random order.
   Tensor draw_order(int epoch) const;
-  /// Returns images moved by up to two pixels in each direction, with reflected borders, and their labels.
-  data::Batch training_batch(const Tensor& indices) const;
+  /// Returns the middle `size` x `size` pixels of images that are moved by up to two pixels in each direction, with
+  /// reflected borders, and their labels. An even number of pixels is cut off.
+  data::Batch training_batch(const Tensor& indices, std::int64_t size) const;
   /// Returns the first `n` training images as they are, in f32.
   Tensor first_images(std::int64_t n) const;
   data::Batch test_batch(const Tensor& indices) const { return testing_.get(indices); }

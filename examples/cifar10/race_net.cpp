@@ -35,8 +35,8 @@ RaceGroup::RaceGroup(std::int64_t in, std::int64_t out)
 }
 
 Tensor RaceGroup::forward(const Tensor& x) {
-  const Tensor y = gelu(norm1(max_pool2d(conv1(x), {.kernel = 2})));
-  return gelu(norm2(conv2(y)));
+  const Tensor y = norm1(max_pool2d(conv1(x), {.kernel = 2}), Activation::gelu_tanh);
+  return norm2(conv2(y), Activation::gelu_tanh);
 }
 
 RaceNet::RaceNet() {
@@ -50,7 +50,7 @@ RaceNet::RaceNet() {
 
 Tensor RaceNet::forward(const Tensor& x) {
   const Tensor bias = trains_whitening ? Tensor(whiten.bias) : whiten.bias.detach();
-  const Tensor y = group3(group2(group1(gelu(conv2d(x, whiten.weight, bias)))));
+  const Tensor y = group3(group2(group1(gelu(conv2d(x, whiten.weight, bias), Approximate::tanh))));
   return head(flatten(max_pool2d(y, {.kernel = 3}), 1)) / static_cast<double>(head.weight.size(1));
 }
 

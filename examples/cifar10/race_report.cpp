@@ -48,7 +48,7 @@ void RaceReport::show(std::uint64_t seed, int epoch, const RaceEpoch& state) con
 
 void RaceReport::add(std::uint64_t seed, const RaceResult& result) {
   runs_.push_back({seed, result});
-  fmt::print("seed {}  finished   {:8.3f} s               test accuracy {:6.2f} %, of six views\n", seed,
+  fmt::print("seed {}  finished   {:8.3f} s               test accuracy {:6.2f} %, of ten views\n", seed,
              result.seconds, 100 * result.accuracy);
   std::fflush(stdout);
 }

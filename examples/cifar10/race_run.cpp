@@ -41,8 +41,9 @@ optim::SGD make_sgd(const RaceNet& net, const RaceOptions& o) {
 }
 
 optim::Muon make_muon(const RaceNet& net, const RaceOptions& o) {
-  return optim::Muon(net.filters(),
-                     {.lr = o.filter_lr, .weight_decay = 0, .momentum = 0.6, .ns_steps = 3, .flatten = true});
+  return optim::Muon(
+      net.filters(),
+      {.lr = o.filter_lr, .weight_decay = 0, .momentum = o.filter_momentum, .ns_steps = 3, .flatten = true});
 }
 
 /// Scales each filter bank (out, in, 3, 3) to the norm sqrt(out).
@@ -54,14 +55,14 @@ void normalise(const std::vector<Tensor>& filters) {
 /// Returns the mean of the logits of each image and its mirror image.
 Tensor mirrored_logits(RaceNet& net, const Tensor& x) { return (net(x) + net(flip(x, {3}))) * 0.5; }
 
-/// Returns the logits of six views of each image: as it is, and moved by one pixel up and left, or down and right, each
-/// with its mirror image. The views in place have the weight of the moved ones together.
+/// Returns the logits of ten views of each image: as it is, and moved by one pixel along each diagonal, each with its
+/// mirror image. The views in place have the weight of the moved ones together.
 Tensor averaged_logits(RaceNet& net, const Tensor& x) {
   const Tensor padded = pad(x, {1, 1, 1, 1}, PadMode::reflect);
-  const auto moved = [&](std::int64_t by) {
-    return mirrored_logits(net, channels_last(narrow(narrow(padded, 2, by, x.size(2)), 3, by, x.size(3))));
+  const auto moved = [&](std::int64_t down, std::int64_t right) {
+    return mirrored_logits(net, channels_last(narrow(narrow(padded, 2, down, x.size(2)), 3, right, x.size(3))));
   };
-  return mirrored_logits(net, x) * 0.5 + (moved(0) + moved(2)) * 0.25;
+  return mirrored_logits(net, x) * 0.5 + (moved(0, 0) + moved(0, 2) + moved(2, 0) + moved(2, 2)) * 0.125;
 }
 
 }  // namespace
@@ -72,8 +73,8 @@ Race::Race(RaceData& data, const RaceOptions& options, DType computed)
       computed_(computed),
       sgd_(make_sgd(net_, options)),
       muon_(make_muon(net_, options)),
-      train_all_([this](const Tensor& indices) { return train_on(indices); }),
-      train_most_([this](const Tensor& indices) { return train_on(indices); }),
+      train_early_([this](const Tensor& indices) { return train_on(indices); }),
+      train_late_([this](const Tensor& indices) { return train_on(indices); }),
       count_once_([this](const Tensor& indices) { count_correct(indices, false); }),
       count_averaged_([this](const Tensor& indices) { count_correct(indices, true); }) {
   check<ValueError>(steps() > 0, "--batch-size ", options.batch_size, " is more than the ", data.training_size(),
@@ -87,7 +88,7 @@ Tensor Race::train_on(const Tensor& indices) {
   Tensor loss;
   {
     const Autocast autocast(computed_);
-    const data::Batch batch = data_.training_batch(indices);
+    const data::Batch batch = data_.training_batch(indices, is_early_ ? options_.early_size : race_image_size);
     loss = cross_entropy(net_(batch.x), batch.y,
                          {.reduction = Reduction::sum, .label_smoothing = options_.label_smoothing});
     loss.backward();
@@ -121,7 +122,7 @@ void Race::set_rates(std::int64_t step) {
     return std::max(0.0, 1 - static_cast<double>(step) / static_cast<double>(epochs * steps()));
   };
   const std::span<optim::ParamGroup> groups = sgd_.param_groups();
-  groups[0].lr = options_.bias_lr * left(std::min(options_.whitening_epochs, options_.epochs));
+  groups[0].lr = options_.bias_lr * left(std::min(options_.early_epochs, options_.epochs));
   groups[1].lr = options_.bias_lr * left(options_.epochs);
   groups[2].lr = options_.head_lr * left(options_.epochs);
   muon_.set_lr(options_.filter_lr * left(options_.epochs));
@@ -136,8 +137,8 @@ void Race::reset(std::uint64_t seed) {
 
 /// Returns the loss of the last batch, summed over its images.
 Tensor Race::train_epoch(int epoch) {
-  net_.trains_whitening = epoch < options_.whitening_epochs;
-  CapturedStep<Step>& train = net_.trains_whitening ? train_all_ : train_most_;
+  is_early_ = net_.trains_whitening = epoch < options_.early_epochs;
+  CapturedStep<Step>& train = is_early_ ? train_early_ : train_late_;
   const Tensor order = data_.draw_order(epoch);
   Tensor loss;
   for (std::int64_t i = 0; i < steps(); ++i) {

@@ -7,14 +7,17 @@
 
 namespace bytetape::examples {
 
-/// The recipe of the race (Jordan, github.com/KellerJordan/cifar10-airbench, airbench94_muon, 2024).
+/// The recipe of the race, after airbench94_muon (Jordan, github.com/KellerJordan/cifar10-airbench, 2024). Smaller
+/// images in the first epochs are its own.
 struct RaceOptions {
-  int epochs = 8;
-  int whitening_epochs = 3;  // in which the whitening bias is trained
+  int epochs = 9;
+  int early_epochs = 4;          // in which the whitening bias is trained, on images of early_size
+  std::int64_t early_size = 28;  // pixels
   std::int64_t batch_size = 2000;
   double filter_lr = 0.24, bias_lr = 0.053, head_lr = 0.67;
   double weight_decay = 2e-6;  // per image of a batch, for biases and head
   double label_smoothing = 0.2;
+  double filter_momentum = 0.7;
 };
 
 /// The state after an epoch.
@@ -26,7 +29,7 @@ struct RaceEpoch {
 
 struct RaceResult {
   std::vector<RaceEpoch> epochs;
-  double accuracy = 0;  // of test images, each seen six times
+  double accuracy = 0;  // of test images, each seen ten times
   double seconds = 0;   // whitening, training and the last test
 };
 
@@ -59,8 +62,8 @@ class Race {
   optim::Muon muon_;
   StateDict sgd_start_ = sgd_.state_dict(), muon_start_ = muon_.state_dict();
   Tensor correct_ = zeros({}, DType::i64);
-  // With and without the gradient of the whitening bias.
-  CapturedStep<Step> train_all_, train_most_;
+  bool is_early_ = true;  // in early epochs
+  CapturedStep<Step> train_early_, train_late_;
   CapturedStep<std::function<void(const Tensor&)>> count_once_, count_averaged_;
 };
 

@@ -40,6 +40,7 @@ OpRow fused_row(const std::string& variant, bool training, Activation activation
     for (std::size_t i = 0; i < y.values.size(); ++i) {
       if (has_residual) y.values[i] += x[3].values[i];
       if (activation == Activation::relu) y.values[i] = std::max(y.values[i], 0.0);
+      if (activation == Activation::gelu_tanh) y.values[i] = gelu_tanh_of(y.values[i]);
     }
     return y;
   };
@@ -117,6 +118,10 @@ std::vector<OpRow> batch_norm_rows() {
                {}),
       fused_row("relu", true, Activation::relu, without_residual(), {}),
       fused_row("relu_evaluating", false, Activation::relu, without_residual(), {}),
+      fused_row("gelu", true, Activation::gelu_tanh, without_residual(), {}),
+      fused_row("gelu_evaluating", false, Activation::gelu_tanh, without_residual(), {}),
+      taken_twice(fused_row("gelu", true, Activation::gelu_tanh, without_residual(), {})),
+      fused_row("residual_gelu", true, Activation::gelu_tanh, with_residual(), {}),
       fused_row("residual", true, Activation::none, with_residual(), {}),
       fused_row("residual_relu_evaluating", false, Activation::relu, with_residual(), {}),
       taken_twice(fused_row("residual_relu", true, Activation::relu, with_residual(), {})),
@@ -124,9 +129,8 @@ std::vector<OpRow> batch_norm_rows() {
                 {bad<ShapeError>("expected a residual of the shape of f64(2, 3)", {in(2, 3), in(3), in(3), in(3)}),
                  bad<DTypeError>("inputs of different dtypes", {in(2, 3), in(3), in(3), in(2, 3).as(DType::f32)}),
                  bad<DeviceError>("inputs on different devices", {in(2, 3), in(3), in(3), in(2, 3).elsewhere()}),
-                 bad<ValueError>(
-                     "expected no activation or relu", {in(2, 3)},
-                     [](X x) { return batch_norm(x[0], {}, {}, {}, {}, true, 0.1, 1e-5, Activation::gelu_tanh); }),
+                 bad<ValueError>("expected no activation, relu or gelu_tanh, got an unknown activation", {in(2, 3)},
+                                 [](X x) { return batch_norm(x[0], {}, {}, {}, {}, true, 0.1, 1e-5, Activation(99)); }),
                  bad<DTypeError>("expected num_batches_tracked in i64, got f64", {in(2, 3), in()},
                                  [](X x) {
                                    return batch_norm(x[0], {}, {}, {}, {}, true, 0.1, 1e-5, Activation::none, {}, x[1]);

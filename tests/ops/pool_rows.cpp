@@ -83,6 +83,8 @@ std::vector<OpRow> pool_rows() {
       max_row("", {}),
       max_row("overlapping", {{3, 3}, {2, 2}, {1, 1}}, uneven),
       max_row("oblong", {{1, 3}, {2, 1}, {0, 1}}),
+      max_row("with_rest", {{3, 2}}, in(4, 16, 29, 31).channels_last()),
+      max_row("with_rest_of_columns", {{1, 2}}, in(4, 16, 29, 31)),
       avg_row("", {}, in(4, 16, 48, 48).channels_last()),
       avg_row("overlapping", {{3, 3}, {2, 2}, {1, 1}}, uneven),
       avg_row("without_padding", {{3, 3}, {2, 1}, {1, 1}}, uneven, false),

@@ -66,14 +66,14 @@ struct BatchNormBackward final : Node {
   Saved x{this}, weight{this}, bias{this}, mean{this}, var{this}, y{this};
   DType weight_dtype = DType::f32, bias_dtype = DType::f32;
   double eps = 0;
-  bool training = false, is_masked_by_x = false;
+  bool training = false, follows_from_x = false;
   std::uint32_t result_version = 0;
   Activation activation = Activation::none;
 
   bool can_remake(const Tensor& result) const override {
-    return is_masked_by_x && x.is_intact() && result.storage().version() == result_version;
+    return follows_from_x && x.is_intact() && result.storage().version() == result_version;
   }
-  /// Returns activation(bn(x)). The activation's mask follows from x.
+  /// Returns activation(bn(x)).
   Tensor remake() const override {
     const Tensor input = x.get(), made = empty_like(input);
     run<&BatchNormKernels::batch_norm_apply>(input.device(), BatchNormApplyArgs{read_image(input),
@@ -91,22 +91,33 @@ struct BatchNormBackward final : Node {
   /// depend on x.
   void composed(const Tensor& gy, InputGrads& gx) const {
     const DType wide = accumulated(gy.dtype());
-    const Tensor passed = through_activation(activation, is_masked_by_x ? remake() : y.get(), gy), g = to(passed, wide);
     Dims dims{0};  // all but the channels
     Shape by_channel_shape{gy.size(1)};
     for (int d = 2; d < gy.rank(); ++d) {
       dims.push_back(d);
       by_channel_shape.push_back(1);
     }
-    if (gx.needs(2)) gx[2] = to(sum(g, dims), bias_dtype);
-    if (gx.needs(3)) gx[3] = passed;
-    if (!gx.needs(0) && !gx.needs(1)) return;
-
-    const Tensor v = to(x.get(), wide), w = weight.get();
+    const Tensor w = weight.get(), shift = bias.get();
     const auto by_channel = [&](const Tensor& t) { return view(to(t, wide), by_channel_shape); };
     const auto batch_mean = [&](const Tensor& t) { return bytetape::mean(t, dims, true); };
-    const Tensor centred = v - (training ? batch_mean(v) : by_channel(mean.get()));
-    const Tensor r = rsqrt((training ? batch_mean(centred * centred) : by_channel(var.get())) + eps), h = centred * r;
+    Tensor r, h;  // h = (x - mean) r
+    const bool is_gelu = activation == Activation::gelu_tanh;
+    if (is_gelu || gx.needs(0) || gx.needs(1)) {
+      const Tensor v = to(x.get(), wide), centred = v - (training ? batch_mean(v) : by_channel(mean.get()));
+      r = rsqrt((training ? batch_mean(centred * centred) : by_channel(var.get())) + eps);
+      h = centred * r;
+    }
+    Tensor passed;
+    if (is_gelu) {  // its slope depends on bn(x)
+      const Tensor scaled = w.defined() ? h * by_channel(w) : h;
+      passed =
+          through_activation(activation, to(shift.defined() ? scaled + by_channel(shift) : scaled, gy.dtype()), gy);
+    } else {
+      passed = through_activation(activation, follows_from_x ? remake() : y.get(), gy);
+    }
+    const Tensor g = to(passed, wide);
+    if (gx.needs(2)) gx[2] = to(sum(g, dims), bias_dtype);
+    if (gx.needs(3)) gx[3] = passed;
     if (gx.needs(1)) gx[1] = to(sum(g * h, dims), weight_dtype);
     if (!gx.needs(0)) return;
     const Tensor of_batch = training ? g - batch_mean(g) - h * batch_mean(g * h) : g;
@@ -114,13 +125,15 @@ struct BatchNormBackward final : Node {
   }
   void fused(const Tensor& gy, InputGrads& gx) const {
     const Tensor input = x.get(), scale = weight.get(), shift = bias.get(), result = y.get(), &addend = gx.addend();
-    if (gx.needs(0)) gx[0] = empty_like(input);
+    const bool is_gelu = activation == Activation::gelu_tanh;
+    Tensor masked;
+    if (is_gelu) masked = empty_like(input);
+    if (gx.needs(0)) gx[0] = is_gelu ? masked : empty_like(input);
     if (gx.needs(1)) gx[1] = empty({input.size(1)}, weight_dtype, input.device());
     if (gx.needs(2)) gx[2] = empty({input.size(1)}, bias_dtype, input.device());
     const auto lends = [&](const Tensor& g) {
       return may_overwrite(g) && same_layout(g.shape(), g.strides(), input.strides());
     };
-    Tensor masked;
     if (result.defined() || addend.defined())
       masked = lends(gy) ? gy : addend.defined() && lends(addend) ? addend : empty_like(input);
     run_planned<&BatchNormKernels::batch_norm_backward>(
@@ -129,7 +142,7 @@ struct BatchNormBackward final : Node {
                          write_image(gx[0]), write(gx[1]), write(gx[2]), read_image(addend)});
     if (gx.needs(3)) gx[3] = masked.defined() ? masked : gy;
   }
-  bool takes_addend() const override { return activation != Activation::none; }
+  bool takes_addend() const override { return activation == Activation::relu; }
   void backward(const Grads& gy, InputGrads& gx) override {
     if (grad_enabled() || (!gx.needs(0) && !gx.needs(1)))
       composed(gx.addend().defined() ? gy[0] + gx.addend() : gy[0], gx);
@@ -150,6 +163,10 @@ Tensor batch_norm(const Tensor& input, const Tensor& scale, const Tensor& shift,
                   const Tensor& added, const Tensor& num_batches_tracked) {
   if (training && (running_mean.defined() || num_batches_tracked.defined()) && detail::runs_again())  // already updated
     return batch_norm(input, scale, shift, {}, {}, true, momentum, eps, activation, added, {});
+  if (activation == Activation::gelu_tanh && added.defined())  // no kernel has the slope of a sum
+    return gelu(batch_norm(input, scale, shift, running_mean, running_var, training, momentum, eps, Activation::none,
+                           added, num_batches_tracked),
+                Approximate::tanh);
   const Op<batch_norm_op> op(input, scale, shift, running_mean, running_var, added, num_batches_tracked, training,
                              momentum, eps, activation);
   const auto [x, residual] = promoted_pair(input, added);
@@ -194,8 +211,9 @@ Tensor batch_norm(const Tensor& input, const Tensor& scale, const Tensor& shift,
   if (!node) return y;
   detail::add_output(*node, y);
 
-  const bool needs_x = node->needs(0) || node->needs(1), activates = activation != Activation::none;
-  const bool keeps_y = activates && (residual.defined() || !needs_x);  // else the activation's mask follows from x
+  const bool activates = activation != Activation::none, is_gelu = activation == Activation::gelu_tanh;
+  const bool needs_x = node->needs(0) || node->needs(1) || is_gelu;
+  const bool keeps_y = activates && (residual.defined() || !needs_x);  // else the activation's gradient follows from x
   if (needs_x) {
     node->x.save(x);
     node->mean.save(mean);
@@ -204,7 +222,7 @@ Tensor batch_norm(const Tensor& input, const Tensor& scale, const Tensor& shift,
   if (node->needs(0) || (activates && !keeps_y)) node->weight.save(weight);
   if (activates && !keeps_y) node->bias.save(bias);
   if (keeps_y) node->y.save_output(y);
-  node->is_masked_by_x = activates && !keeps_y;
+  node->follows_from_x = activates && !keeps_y;
   node->result_version = y.storage().version();
   if (weight.defined()) node->weight_dtype = weight.dtype();
   if (bias.defined()) node->bias_dtype = bias.dtype();

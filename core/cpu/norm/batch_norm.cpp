@@ -1,6 +1,7 @@
 // The result of batch normalisation, and the kernel table.
 #include "bytetape/core/cpu/norm/batch_norm.h"
 
+#include "bytetape/core/cpu/activation.h"
 #include "bytetape/core/cpu/table.h"
 
 namespace bytetape::cpu {
@@ -39,6 +40,7 @@ void batch_norm_apply(const BatchNormApplyArgs& a) {
     else
       with([](const auto& v) { return v; });
   });
+  if (a.activation == Activation::gelu_tanh) activate(a.activation, a.y);
 }
 
 template <class Args>

@@ -160,6 +160,11 @@ void input_gradient(const BatchNormBackwardArgs& a, const ConstView& gy, const d
 void batch_norm_backward(const BatchNormBackwardArgs& a, const Plan&, Workspace ws) {
   if (a.addend.defined()) arithmetic_kernels().add(a.gy, a.addend, a.masked);
   if (a.y.defined()) pointwise_kernels().relu_backward(a.y, a.addend.defined() ? a.masked : a.gy, a.masked);
+  if (a.activation == Activation::gelu_tanh) {
+    batch_norm_kernels().batch_norm_apply(
+        {a.x, a.weight, a.bias, a.mean, a.var, {}, a.eps, Activation::none, a.masked});
+    pointwise_kernels().gelu_tanh_backward(a.masked, a.gy, a.masked);
+  }
   const ConstView& gy = a.masked.defined() ? a.masked : a.gy;
   visit_floating(a.x.dtype, [&](auto zero) {
     using T = decltype(zero);
