@@ -67,8 +67,8 @@ struct StepRecorder::Recorded {
       inputs.back().storage().set_role(memory::Role::input);
     }
   }
-  /// Called after the recording. Notes the leaves' gradients and memory, and keeps the pool's unused blocks for
-  /// replays.
+  /// Called after the recording. Notes the leaves' gradients and memory, and keeps the unused blocks of the device's
+  /// and the host's pool for replays.
   void settle() {
     const memory::Op<"captured_step"> op;
     for (const auto& [leaf, adds, found] : host.leaves) {
@@ -76,6 +76,7 @@ struct StepRecorder::Recorded {
       places.push_back(&leaf.storage());
     }
     pool.hold_unused();
+    host.host_copies.hold_unused();
   }
   /// Whether a replay does the same as the step: the inputs have the recorded kind, and accumulating leaves have the
   /// recorded gradients.
@@ -114,6 +115,7 @@ struct StepRecorder::Recorded {
     host.replay_params->update();
     host.replay_params->send();
     work->replay();
+    host.host_copies.note_replay();
     for (const Ref<Storage>& s : host.written) s->bump_version();
     for (const Ref<Storage>& s : host.updated) {
       s->drop();
@@ -198,6 +200,7 @@ std::vector<Tensor> StepRecorder::record(std::span<const Tensor> inputs, const S
       recorded->outputs = detached(step(recorded->inputs));
       for (Tensor& y : recorded->outputs)  // the next call overwrites the inputs before it reads its arguments
         if (y.defined() && capture.is_stand_in(y)) y = clone(y);
+      capture.restore(recorded->outputs);
     };
     try {
       recorded->work = recording_of(*device_, work);

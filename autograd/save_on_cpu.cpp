@@ -25,10 +25,8 @@ class NewestFirst final : public detail::SavedWatch {
   explicit NewestFirst(const SaveOnCpuOptions& options) : options_(options) {}
 
   bool wants(const Storage& s) const override {
-    if (s.bytes() < options_.min_bytes || !s.block() || s.pinned() || s.role() != Role::saved) return false;
-    if (!memory::pinned_for(s.device())) return false;
-    detail::refuse_in_capture("puts what it saves on the host (SaveOnCpu)");
-    return !s.stays();
+    if (s.bytes() < options_.min_bytes || !s.block() || s.pinned()) return false;
+    return memory::pinned_for(s.device()) && may_leave(s);
   }
 
   // Outside the scope, in backward, nothing is evicted. A rule may already use the addresses of its other saved
@@ -56,7 +54,9 @@ class NewestFirst final : public detail::SavedWatch {
   }
 
  private:
-  static bool may_leave(const Storage& s) { return s.role() == Role::saved && !s.stays(); }
+  static bool may_leave(const Storage& s) {
+    return s.role() == Role::saved && !s.stays() && !detail::is_recorded(s.block());
+  }
 
   void move_to_front(Storage& s) {
     const auto [at, is_new] = places_.try_emplace(&s);

@@ -34,7 +34,9 @@ struct SaveOnCpuOptions {
 /// backward with retain_graph restored, and all further tensors once host memory is exhausted. On devices without
 /// pinned memory, such as the CPU, nothing happens. Other threads must not use a saved tensor before backward has
 /// released it. Of nested scopes, the innermost is in effect.
-/// A captured step that uses it throws CaptureError.
+///
+/// In a captured step, the copies are part of the graph, and the step owns the host memory. A tensor that outlives the
+/// step without being an output or a gradient may be left on the host. Its use then throws CaptureError.
 class SaveOnCpu {
  public:
   [[nodiscard]] explicit SaveOnCpu(const SaveOnCpuOptions& options = {});

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <vector>
@@ -21,6 +22,7 @@ struct Settings {
   std::int64_t batch = 128, blocks = 9;
   int steps = 5, rounds = 3;
   double times = 2.5;
+  bool is_captured = false;
 };
 
 /// The network of He et al. for CIFAR-10 with 6 * blocks + 2 layers. With 9 blocks per stage it is ResNet-56.
@@ -41,14 +43,23 @@ nn::Sequential deep_resnet(std::int64_t blocks) {
 class Training {
  public:
   Training(const Settings& s, const nn::MemoryOptions& memory_options)
-      : batch_(s.batch), memory_options_(memory_options), net_(deep_resnet(s.blocks)) {
+      : batch_(s.batch),
+        is_captured_(s.is_captured),
+        memory_options_(memory_options),
+        net_(deep_resnet(s.blocks)),
+        captured_([this](const Tensor& x, const Tensor& y) { return step(x, y); }) {
     memory_options.apply(net_);
   }
   Tensor operator()() {
-    const memory::Step step;
-    sgd_.zero_grad();
+    const memory::Step mark;
     const Tensor x = randn({batch_, 3, 32, 32}, DType::f32, default_device(), default_generator(), memory::Role::input);
     const Tensor y = randint(0, 10, batch_, DType::i64, default_device(), default_generator(), memory::Role::input);
+    return is_captured_ ? captured_(x, y) : step(x, y);
+  }
+
+ private:
+  Tensor step(const Tensor& x, const Tensor& y) {
+    sgd_.zero_grad();
     Tensor loss;
     {
       const SaveOnCpu offload(memory_options_.saved);
@@ -59,11 +70,12 @@ class Training {
     return loss.detach();
   }
 
- private:
   std::int64_t batch_;
+  bool is_captured_;
   nn::MemoryOptions memory_options_;
   nn::Sequential net_;
   optim::SGD sgd_{net_.parameters(), {.lr = 0.1, .momentum = 0.9}};
+  CapturedStep<std::function<Tensor(const Tensor&, const Tensor&)>> captured_;
 };
 
 struct Run {
@@ -81,7 +93,7 @@ Run train(const Settings& s, std::size_t limit, const nn::MemoryOptions& memory_
     const DefaultDevice here(s.device);
     manual_seed(1);
     Training training(s, memory_options);
-    for (int i = 0; i < 3; ++i) run.losses.push_back(training().item<float>());
+    for (int i = 0; i < 4; ++i) run.losses.push_back(training().item<float>());
     const auto start = std::chrono::steady_clock::now();
     for (int i = 0; i < s.steps; ++i) training();
     synchronize(s.device);
@@ -99,15 +111,28 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
+/// The bytes that the last predicted step copies to the host.
+std::size_t copied_to_host(const memory::Prediction& p) {
+  std::size_t bytes = 0;
+  for (std::size_t i = p.steps.back().first_event; i < p.steps.back().end_event; ++i)
+    if (const memory::Event& e = p.snapshot.events[i]; e.kind == memory::EventKind::to_host) bytes += e.bytes;
+  return bytes;
+}
+
 /// Times training with and without the limit, in turns, and prints a JSON line.
 void compare(const Settings& s, const char* way, const nn::FitOptions& options) {
   const auto training = [&](const nn::MemoryOptions& memory_options) { return Training(s, memory_options); };
   const std::size_t need = memory::predict(s.device, [&] { return Training(s, nn::MemoryOptions()); }).peak_allocated();
   const auto limit = static_cast<std::size_t>(static_cast<double>(need) / s.times);
   const nn::Fit fit = nn::fit(s.device, limit, training, options);
-  nlohmann::ordered_json line{{"way", way},         {"device", to_string(s.device)},
-                              {"need_bytes", need}, {"limit_bytes", limit},
-                              {"fits", fit.fits()}, {"text", fit.text()}};
+  nlohmann::ordered_json line{{"way", way},
+                              {"device", to_string(s.device)},
+                              {"captured", s.is_captured},
+                              {"need_bytes", need},
+                              {"limit_bytes", limit},
+                              {"fits", fit.fits()},
+                              {"to_host_bytes", copied_to_host(fit.with)},
+                              {"text", fit.text()}};
   if (fit.fits()) {
     std::vector<double> without, with, ratios;
     Run plain, fitted;
@@ -143,6 +168,7 @@ int main(int argc, char** argv) {
   app.add_option("--steps", s.steps, "steps that are timed in a row")->capture_default_str();
   app.add_option("--rounds", s.rounds, "rounds with and without the limit, of which the median counts")
       ->capture_default_str();
+  app.add_flag("--captured", s.is_captured, "on a GPU, capture the step as a CUDA graph, and replay it");
   app.add_option("--threads", threads, "CPU threads; default: all");
   CLI11_PARSE(app, argc, argv);
   return bench::run("fitting", [&] {

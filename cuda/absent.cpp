@@ -35,6 +35,7 @@ void order_handles(int, void*, void*) noexcept {}
 void wait_for_all(int) noexcept {}
 int set_current(int index) noexcept { return index; }
 std::uint64_t mark(int) { fail_absent(); }
+std::uint64_t recorded_mark(int) { fail_absent(); }
 void wait_for(int, std::uint64_t) noexcept {}
 memory::DeviceTimer& device_timer() { fail_absent(); }
 Event::Event(int index) : index_(index) { fail_absent(); }

@@ -64,6 +64,7 @@ const Backend& detail::cuda_backend() {
                            .pinned = pinned,
                            .meta_pinned = meta_pinned,
                            .mark = cuda::mark,
+                           .recorded_mark = cuda::recorded_mark,
                            .device_timer = cuda::device_timer};
   return all;
 }

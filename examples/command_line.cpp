@@ -37,13 +37,12 @@ void add_options(CLI::App& app, Options& o, const OptionTexts& texts) {
       "--step-in-backward", o.memory_options.step_in_backward,
       "hold few gradients at a time: backward updates each parameter as soon as its gradient is complete, and clips "
       "no gradients");
-  auto* offload = app.add_flag_callback(
+  app.add_flag_callback(
       "--save-on-cpu", [&] { o.memory_options.saved = {.keep = 0}; },
       "on a GPU, keep the tensors that are saved for backward on the host; no effect on the CPU");
   app.add_flag("--amp", o.amp, "mixed precision: compute in bf16 where torch.autocast does");
   auto* graph =
-      app.add_flag("--graph", o.graph, "on a GPU, capture a training step once as a CUDA graph, and replay it")
-          ->excludes(offload);
+      app.add_flag("--graph", o.graph, "on a GPU, capture a training step once as a CUDA graph, and replay it");
   app.add_flag("--detect-anomaly", o.detect_anomaly, "stop at the first NaN, and name the op that made it")
       ->excludes(graph);
   app.add_option("--until", o.until, texts.until)->check(finite_from_0<double>());

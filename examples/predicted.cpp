@@ -102,9 +102,6 @@ auto training_with(const Example& example, const Options& o, const ExampleCounts
   };
 }
 
-/// Excludes offload under --graph, because a captured step cannot wait for copies to the host.
-nn::FitOptions usable_levers(const Options& o) { return {.offload = !o.graph}; }
-
 /// Returns the bytes of the device that the allocator can use. On a GPU, the context, libraries and other processes
 /// use the rest.
 std::size_t room_of(const memory::Allocator& a) {
@@ -129,8 +126,7 @@ memory::Prediction predict(const Example& example, const Options& o, const Examp
 }
 
 nn::Fit fit(const Example& example, const Options& o, const ExampleCounts& counts) {
-  return nn::fit(Device::parse(o.device), o.memory_limit, training_with(example, o, counts), usable_levers(o),
-                 behind_test);
+  return nn::fit(Device::parse(o.device), o.memory_limit, training_with(example, o, counts), {}, behind_test);
 }
 
 /// The switch of the examples that sets a memory option.
@@ -148,7 +144,7 @@ std::string against_limit(const nn::Saving& s, std::size_t limit) {
 std::vector<std::string> savings(const Example& example, const Options& o, const ExampleCounts& counts) {
   std::vector<std::string> texts;
   const auto training = training_with(example, o, counts);
-  for (const nn::Saving& s : nn::savings(Device::parse(o.device), training, usable_levers(o), behind_test))
+  for (const nn::Saving& s : nn::savings(Device::parse(o.device), training, {}, behind_test))
     if ((o.accumulated == 1 && dist::init().size() == 1) || !s.memory_options.step_in_backward)
       texts.push_back(s.text() + against_limit(s, o.memory_limit) + '\n' + switch_of(s.memory_options));
   return texts;

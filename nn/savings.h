@@ -41,7 +41,7 @@ namespace bytetape::nn {
 ///     for (const nn::Saving& s : nn::savings(Device::cuda(), training))
 ///       std::cout << s.text() << '\n';
 ///
-/// SaveOnCpu is tried if `options.offload` is true. Set it to false for captured steps, which do not support SaveOnCpu.
+/// SaveOnCpu is tried if `options.offload` is true.
 /// A memory option that fn ignores saves nothing.
 ///
 /// Throws ValueError if `supposed` names a recording.

@@ -39,10 +39,12 @@ struct Backend {
   memory::Allocator& (*meta_allocator)(int index) = nullptr;
   /// Copies bytes between the host and a device of the type, or between two such devices, in the order of the thread's
   /// stream. When it returns, the host may use `to` and overwrite `from`. Exception: pinned memory is read until the
-  /// device has passed a mark made now. Null if the device uses host memory.
+  /// device has passed a mark made now. A copy to a device whose work this thread records is recorded, and must be from
+  /// pinned memory. Null if the device uses host memory.
   void (*transfer)(Place<const void*> from, Place<void*> to, std::size_t bytes) = nullptr;
   /// Copies bytes of device number `index` to memory that is pinned for it, in the order of the thread's stream. They
-  /// have arrived once the device has passed a mark made now. Null if there is no pinned memory.
+  /// have arrived once the device has passed a mark made now. Recorded like other work. Null if there is no pinned
+  /// memory.
   void (*to_pinned)(int index, const void* from, void* to, std::size_t bytes) = nullptr;
   /// Waits for all work of device number `index`. Null if kernels finish before they return.
   void (*synchronize)(int index) = nullptr;
@@ -68,6 +70,10 @@ struct Backend {
   /// Returns a mark: a nonzero number that the device passes once it has done the earlier work of the thread's stream.
   /// Later marks are higher. Null if there is no pinned memory.
   std::uint64_t (*mark)(int index) = nullptr;
+  /// Returns a mark of a copy in the work that this thread records on device number `index` (see `record`). Elsewhere,
+  /// a stream that waits for it waits for the stream for copies, and the host does not wait. Null if copies are not
+  /// recorded.
+  std::uint64_t (*recorded_mark)(int index) = nullptr;
   /// Returns what times the work of all devices of the type (core/memory/recording/device_timer.h).
   /// Throws DeviceError, with the reason, if there is no such device, or if the driver's profiling library is missing.
   /// Null if kernels finish before they return.

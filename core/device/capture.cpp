@@ -14,6 +14,10 @@ void note_write(StepWatch& watch, Storage& s) { watch.written(s); }
 
 void fail_in_capture(std::string_view what) { fail<CaptureError>("a captured step cannot be one that ", what); }
 
+bool is_recorded(const memory::Block* block) {
+  return memory::is_in_pool(block) && !(core_ambient.capture && core_ambient.capture->owns(block));
+}
+
 void DeviceFinder::used(Storage& s) {
   if (!backend(s.device()).record) return;
   several_ = several_ || (device_ && *device_ != s.device());
@@ -65,8 +69,9 @@ Capture::~Capture() { core_ambient.capture = nullptr; }
 
 void Capture::used(Storage& s) {
   if (s.device() == device_) {
+    if (owns(s.block())) return;
     s.disallow_eviction();
-    if (!pool_.owns(s.block())) held_.add(s);
+    held_.add(s);
   } else if (device_.is_meta || !s.device().is_meta) {  // where a device is recorded, what is meta is no part of it
     fail_in_capture(concat("uses memory of ", s.device(), ", which replaying it on ", device_,
                            " leaves out: pass what it reads to the step, on ", device_,
@@ -79,8 +84,18 @@ void Capture::written(Storage& s) {
     fail_in_capture("writes to an input, of which a replay has a copy: clone it, and write to that");
   if (s.is_dropped())
     updated_.add(s);
-  else if (!pool_.owns(s.block()))
+  else if (!owns(s.block()))
     written_.add(s);
+}
+
+bool Capture::owns(const memory::Block* block) const { return pool_.owns(block); }
+
+void Capture::restore(const std::vector<Tensor>& outputs) {
+  const auto restore_one = [](const Tensor& x) {
+    if (x.defined() && x.storage().is_evicted()) x.storage().before_read();
+  };
+  for (const Tensor& y : outputs) restore_one(y);
+  for (const Leaf& l : leaves_) restore_one(l.leaf.grad());
 }
 
 void Capture::uses_shadow(Storage& s, const Storage::Shadow& shadow) {
@@ -130,6 +145,7 @@ Capture::Result Capture::finish() {
   r.written = written_.take();
   r.updated = updated_.take();
   r.leaves = std::move(leaves_);
+  r.host_copies = std::move(host_copies_);
   return r;
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "bytetape/core/device/host_copies.h"
 #include "bytetape/core/error.h"
 #include "bytetape/core/random.h"
 #include "bytetape/core/storage.h"
@@ -98,7 +99,10 @@ class Capture final : public StepWatch {
   void used(Storage& s) override;
   void written(Storage& s) override;
   /// Adds a tensor that the step reads instead of an input. The step must not write it.
-  void add_stand_in(const Tensor& x) { stand_ins_.insert(&x.storage()); }
+  void add_stand_in(const Tensor& x) {
+    x.storage().disallow_eviction();
+    stand_ins_.insert(&x.storage());
+  }
   bool is_stand_in(const Tensor& x) const { return stand_ins_.contains(&x.storage()); }
   /// Notes that the step reads or writes `shadow` instead of s.
   void uses_shadow(Storage& s, const Storage::Shadow& shadow);
@@ -116,6 +120,12 @@ class Capture final : public StepWatch {
   /// Adds a function that takes back the host's counts of this step. Recording is not a step; the replay that follows
   /// is.
   void on_end(std::function<void()> take_back) { take_back_.push_back(std::move(take_back)); }
+  /// Whether the step allocated the block itself. Only then may it evict the bytes.
+  bool owns(const memory::Block* block) const;
+  /// The host memory that it offloads to.
+  HostCopies& host_copies() { return host_copies_; }
+  /// Restores what is offloaded of tensors that stay after the step: outputs, and the gradients of its leaves.
+  void restore(const std::vector<Tensor>& outputs);
   ReplayParams& replay_params() { return *replay_params_; }
   Device device() const { return device_; }
 
@@ -138,6 +148,7 @@ class Capture final : public StepWatch {
     };
     std::vector<AutocastCopy> autocast_copies;
     std::vector<Leaf> leaves;
+    HostCopies host_copies;
   };
   Result finish();
 
@@ -152,6 +163,7 @@ class Capture final : public StepWatch {
   Device device_;
   const memory::Pool& pool_;
   std::unique_ptr<ReplayParams> replay_params_;
+  HostCopies host_copies_;
   StorageList held_, written_, updated_;
   std::unordered_set<const Storage*> stand_ins_;
   std::vector<Result::AutocastCopy> autocast_copies_;
@@ -167,5 +179,7 @@ inline void refuse_in_capture(std::string_view what) {
   if (core_ambient.capture) [[unlikely]]
     fail_in_capture(what);
 }
+/// Whether recorded work may have the block's address, other than the step that this thread records.
+bool is_recorded(const memory::Block* block);
 
 }  // namespace bytetape::detail

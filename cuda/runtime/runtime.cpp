@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "bytetape/core/device/stream.h"
 #include "bytetape/core/error.h"
 #include "bytetape/core/memory/allocator/upstream.h"
 #include "bytetape/cuda/ambient.h"
@@ -76,8 +77,18 @@ Opened& enter(int index) {
 /// As make_current(), for destructors: at the end of the process, the driver may be gone.
 bool is_current(int index) noexcept { return make_current(index) == cudaSuccess; }
 
+/// The streams that record this thread's work on a device; null if nothing is recorded.
+Streams* recording_of(int index) { return ambient.recording.index == index ? ambient.recording.streams : nullptr; }
+
 Streams& where_work_goes(Opened& device, int index) {
-  return ambient.recording.streams && ambient.recording.index == index ? *ambient.recording.streams : device.streams;
+  Streams* const recording = recording_of(index);
+  return recording ? *recording : device.streams;
+}
+
+/// Records a copy between the device and pinned memory.
+void record_copy(Streams& recording, const void* from, void* to, std::size_t bytes) {
+  ambient.overlapping.stream = nullptr;  // its writes are not listed
+  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, recording.get(memory::ambient.scope.stream)));
 }
 
 /// Memory from the driver for a device.
@@ -190,6 +201,8 @@ void transfer(Place<const void*> from, Place<void*> to, std::size_t bytes) {
   if (!to_host && !from_host) synchronize(from.device.index);
   const int number = memory::ambient.scope.stream;
   Streams& streams = enter(device.index).streams;
+  if (Streams* const recording = recording_of(device.index); recording && from_host)
+    return record_copy(*recording, from.data, to.data, bytes);
   check(cudaMemcpyAsync(to.data, from.data, bytes, cudaMemcpyDefault, streams.get(number)));
   if (from_host) return;
   check(cudaStreamSynchronize(streams.get(number)));
@@ -200,8 +213,9 @@ void transfer(Place<const void*> from, Place<void*> to, std::size_t bytes) {
 }
 
 void to_pinned(int index, const void* from, void* to, std::size_t bytes) {
-  const cudaStream_t stream = enter(index).streams.get(memory::ambient.scope.stream);
-  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream));
+  Streams& streams = enter(index).streams;
+  if (Streams* const recording = recording_of(index)) return record_copy(*recording, from, to, bytes);
+  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, streams.get(memory::ambient.scope.stream)));
 }
 
 void synchronize(int index) {
@@ -218,18 +232,32 @@ void order(int index, int from, int to) noexcept {
   const cudaError_t status = make_current(index);
   status == cudaSuccess ? streams.order(from, to) : streams.note_failure(status);
 }
-// Marks belong to the device's own streams, as do the streams that wait for them. Recorded work makes no marks.
+// Marks of mark() belong to the device's own streams, as do the streams that wait for them. A recorded mark is of a
+// copy. Outside its recording, the device's stream for copies stands for it, which waits for each replay.
 void wait_mark(int index, std::uint64_t mark, int to) noexcept {
   ambient.overlapping.stream = nullptr;
   Opened& device = opened(index);
   const cudaError_t status = make_current(index);
+  Streams* const recording = recording_of(index);
+  if (status == cudaSuccess && RecordedMarks::is_one(mark)) {
+    if (recording && recording->recorded_marks().has(mark))
+      return recording->recorded_marks().wait_mark(mark, *recording, to);
+    return device.streams.order(Stream::for_copies().number(), to);
+  }
   status == cudaSuccess ? device.marks.wait_mark(mark, device.streams, to) : device.streams.note_failure(status);
 }
 std::uint64_t mark(int index) {
   Opened& device = enter(index);
   return device.marks.mark(device.streams, memory::ambient.scope.stream);
 }
+std::uint64_t recorded_mark(int index) {
+  enter(index);
+  Streams* const recording = recording_of(index);
+  bytetape::check<CaptureError>(recording, "cuda:", index, " records no work of this thread");
+  return recording->recorded_marks().mark(*recording, memory::ambient.scope.stream);
+}
 void wait_for(int index, std::uint64_t mark) noexcept {
+  if (RecordedMarks::is_one(mark)) return;
   Opened& device = opened(index);
   const cudaError_t status = make_current(index);
   status == cudaSuccess ? device.marks.wait_for(mark) : device.streams.note_failure(status);

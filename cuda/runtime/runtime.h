@@ -26,6 +26,7 @@ std::uint64_t faults_thrown(int index);
 void order(int index, int from, int to) noexcept;
 void wait_mark(int index, std::uint64_t mark, int to) noexcept;
 std::uint64_t mark(int index);
+std::uint64_t recorded_mark(int index);
 void wait_for(int index, std::uint64_t mark) noexcept;
 /// Throws DeviceError, with the reason, if there is no device number `index`.
 void check_there(int index);

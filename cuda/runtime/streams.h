@@ -11,6 +11,7 @@
 
 #include "bytetape/core/memory/ledger/scope_ids.h"
 #include "bytetape/cuda/ambient.h"
+#include "bytetape/cuda/runtime/recorded_marks.h"
 
 namespace bytetape::cuda {
 
@@ -79,6 +80,8 @@ class Streams {
   void begin_recording(int number);
   /// Ends the recording and returns its graph. The caller destroys it.
   cudaGraph_t end_recording();
+  /// The marks in the recorded work.
+  RecordedMarks& recorded_marks() { return recorded_marks_; }
 
  private:
   struct One {
@@ -97,6 +100,7 @@ class Streams {
   std::atomic<cudaError_t> failure_{cudaSuccess};  // of an order(), not yet thrown
   std::mutex mutex_;                               // guards creation and ordering of streams
   One* recorder_ = nullptr;                        // stream that begins and ends the recording
+  RecordedMarks recorded_marks_;
 };
 /// Returns the streams of device number `index`, and makes the device the thread's current one.
 Streams& streams_of(int index);

@@ -310,24 +310,5 @@ TEST(SavesOnCpuWithoutAGpu, NothingHappens) {
   EXPECT_TRUE(a.grad().defined());
 }
 
-TEST(SaveOnCpuInACapturedStep, IsRefused) {
-  const Device twin = Device::meta(Device::cuda());
-  const DefaultDevice here(twin);
-  nn::Linear layer(64, 64);
-  auto step = capture([&](const Tensor& x) {
-    const SaveOnCpu offload({.keep = row, .min_bytes = 0});
-    mean(tanh(layer(x))).backward();
-    layer.zero_grad();
-  });
-  const Tensor x = randn({256, 64});
-  step(x);
-  EXPECT_THROWS_SAYING(
-      [&] {
-        step(x);
-        step(x);
-      }(),
-      CaptureError, "a captured step cannot be one that puts what it saves on the host (SaveOnCpu)");
-}
-
 }  // namespace
 }  // namespace bytetape

@@ -98,7 +98,8 @@ predict() {
   expect 0 --predict --memory-log predicted.memlog
   says out.txt 'memory log: predicted.memlog'
   expect 0 --predict --memory-log levers.memlog --step-in-backward --recompute
-  expect 2 --predict --graph --save-on-cpu
+  expect 0 --predict --device cuda --graph --save-on-cpu
+  says out.txt 'predicted for cuda on '
   expect 1 --predict --device-times 2
   says err.txt '--device-times: no recording is written: add --memory-log'
   expect 1 --predict --memory-log predicted.memlog --device-times 2

@@ -68,6 +68,18 @@ void wait_for(int, std::uint64_t mark) noexcept {
   do_late(mark);
 }
 
+struct Recorded final : DeviceGraph {
+  void replay() override {
+    do_late();  // a replay waits for all streams
+    ++fake->replays;
+  }
+};
+
+std::unique_ptr<DeviceGraph> record(int, const std::function<void()>& work) {
+  work();
+  return std::make_unique<Recorded>();
+}
+
 void* stream_handle(int, int stream) {
   return reinterpret_cast<void*>(std::uintptr_t{100} + static_cast<std::uintptr_t>(stream));
 }
@@ -94,13 +106,15 @@ FakeGpu::FakeGpu() : pinned(gpu, std::make_unique<memory::HostUpstream>(), wait_
                                       .transfer = transfer,
                                       .to_pinned = to_pinned,
                                       .synchronize = [](int) { do_late(); },
+                                      .record = record,
                                       .order = order,
                                       .wait_mark = wait_mark,
                                       .wait_host = wait_for,
                                       .interop = &interop,
                                       .pinned = [](int) -> memory::PinnedMemory& { return fake->pinned; },
                                       .meta_pinned = [](int) -> memory::PinnedMemory& { return fake->pinned_twin; },
-                                      .mark = mark});
+                                      .mark = mark,
+                                      .recorded_mark = mark});
 }
 
 FakeGpu::~FakeGpu() {

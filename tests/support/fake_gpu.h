@@ -15,7 +15,8 @@ namespace bytetape::test {
 
 /// A device of the host's memory in the place of a GPU that has pinned memory, streams and marks, and writes down what
 /// they are given. One at a time. Kernels run at once, copies of the stream for them as late as may be: when somebody
-/// waits for them. So a wait that is missing gives wrong values. StandIn does for tests that need none of this.
+/// waits for them. So a wait that is missing gives wrong values. A step is computed while it is recorded, and replays
+/// are counted. StandIn does for tests that need none of this.
 struct FakeGpu {
   FakeGpu();
   ~FakeGpu();
@@ -40,6 +41,7 @@ struct FakeGpu {
     std::uint64_t mark;
   };
   std::deque<Late> late;
+  int replays = 0;
 };
 
 }  // namespace bytetape::test

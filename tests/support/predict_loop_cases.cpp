@@ -262,6 +262,24 @@ struct SavedOnCpu : TrainingLoop {
   }
 };
 
+struct CapturedSavedOnCpu : TrainingLoop {
+  CapturedSavedOnCpu() : TrainingLoop(residual, adam()) {}
+  CapturedStep<std::function<void(const Tensor&, const Tensor&)>> captured{[this](const Tensor& x, const Tensor& y) {
+    optimizer->zero_grad();
+    Tensor loss;
+    {
+      const SaveOnCpu offload({.keep = std::size_t{64} << 10, .min_bytes = 1024});
+      loss = cross_entropy(model(x), y);
+    }
+    loss.backward();
+    optimizer->step();
+  }};
+  void step() {
+    const memory::Step mark;
+    captured(images(batch), classes(batch));
+  }
+};
+
 /// Tied weights: the head is the embedding.
 struct Tied : nn::Module {
   nn::Linear embedding{24, 100}, head{24, 100, false};
@@ -427,6 +445,7 @@ std::vector<PredictCase> loop_cases() {
       of<CapturedSteppingInBackward>("captured_steps_in_backward"),
       of<CheckpointedModules>("checkpointed_modules"),
       of<SavedOnCpu>("saves_on_the_cpu"),
+      of<CapturedSavedOnCpu>("saves_on_the_cpu_captured"),
       of<Tied>("tied_weights"),
       of<Recurrent>("recurrent"),
       of<Language>("language_model"),

@@ -56,6 +56,8 @@ class Policy {
   virtual Block* take_cached() { return nullptr; }
   /// Whether any segment is held.
   virtual bool holds_segments() const = 0;
+  /// Whether it belongs to a Pool.
+  virtual bool is_of_pool() const { return false; }
   /// Calls f(first block) for each segment. The order is the same in equal runs.
   virtual void each_segment(const std::function<void(const Block&)>& f) const = 0;
 };
@@ -93,6 +95,7 @@ class CachingPolicy final : public Policy {
   std::size_t unusable_for(std::size_t size) const override;
   Block* take_cached() override;
   bool holds_segments() const override { return segments_ != 0; }
+  bool is_of_pool() const override { return unused_ == Unused::kept; }
   void each_segment(const std::function<void(const Block&)>& f) const override;
 
  private:

@@ -27,6 +27,9 @@ class Pool {
   std::vector<Block*> unused_;
 };
 
+/// Whether a block belongs to a pool, open or closed. Recorded work may have its address.
+bool is_in_pool(const Block* block);
+
 /// Makes this thread's allocations from the pool's allocator come from the pool.
 class PoolScope {
  public:

@@ -13,8 +13,10 @@
 #include "bytetape/bytetape.h"
 #include "bytetape/core/cpu/table.h"
 #include "bytetape/core/device/backend.h"
+#include "bytetape/core/device/capture.h"
 #include "bytetape/core/memory/allocator.h"
 #include "bytetape/core/memory/allocator/pinned.h"
+#include "bytetape/core/memory/allocator/pool.h"
 
 namespace bytetape {
 namespace {
@@ -109,11 +111,8 @@ class StorageOrder : public testing::Test {
              },
          .wait_mark = [](int, std::uint64_t mark, int to) noexcept { catch_up(clock_of(to), world->marks[mark - 1]); },
          .pinned = [](int) -> memory::PinnedMemory& { return self->pinned; },
-         .mark =
-             [](int) {
-               world->marks.push_back(clock_of(current_stream().number()));
-               return std::uint64_t{world->marks.size()};
-             }});
+         .mark = mark,
+         .recorded_mark = mark});
   }
   ~StorageOrder() override {
     pinned.settle();
@@ -139,14 +138,58 @@ class StorageOrder : public testing::Test {
     }
     return all;
   }
+  /// As run(), in a step that is being recorded, in which the host waits for nothing.
+  void record(int home, const std::vector<Step>& steps) {
+    start_anew();
+    const memory::Pool pool(device);
+    const memory::PoolScope scope(pool);
+    detail::Capture capture(gpu, pool);
+    const Clock before = now.host;
+    run(home, steps);
+    run(home, steps);  // in host memory that the first one used
+    if (now.host != before) now.race = "the host waits";
+  }
   void start_anew() {
     pinned.settle();
     now = {};
   }
 
+  template <class F>
+  void for_short_programs(const F& f) {
+    const std::vector<Step> all = all_steps();
+    constexpr std::size_t length = 3;
+    for (const auto& begin : {std::vector<Step>{}, {{copy_out, 0}}, {{evict, 0}, {restore, copies}}})
+      for (const int home : {0, 1, copies})
+        for (std::size_t number = 0; number < all.size() * all.size() * all.size(); ++number) {
+          std::vector<Step> steps = begin;
+          for (std::size_t i = 0, rest = number; i < length; ++i, rest /= all.size())
+            steps.push_back(all[rest % all.size()]);
+          start_anew();
+          f(home, steps);
+          ASSERT_EQ(now.race, "") << name_of(home, steps);
+        }
+  }
+  template <class F>
+  void for_long_programs(const F& f) {
+    const std::vector<Step> all = all_steps();
+    std::mt19937 random(1);
+    for (int i = 0; i < 4000; ++i) {
+      if (i % 8 == 0) start_anew();
+      std::vector<Step> steps(20);
+      for (Step& step : steps) step = all[random() % all.size()];
+      const int home = std::array{0, 1, copies}[random() % 3];
+      f(home, steps);
+      ASSERT_EQ(now.race, "") << name_of(home, steps);
+    }
+  }
+
   World now;
 
  private:
+  static std::uint64_t mark(int) {
+    world->marks.push_back(clock_of(current_stream().number()));
+    return std::uint64_t{world->marks.size()};
+  }
   static Clock& clock_of(int stream) { return world->known[static_cast<std::size_t>(stream)]; }
   static memory::ScopeIds on(int stream) {
     memory::ScopeIds ids = memory::ambient.scope;
@@ -188,31 +231,19 @@ class StorageOrder : public testing::Test {
 };
 
 TEST_F(StorageOrder, HoldsForEveryShortProgram) {
-  const std::vector<Step> all = all_steps();
-  constexpr std::size_t length = 3;
-  for (const auto& begin : {std::vector<Step>{}, {{copy_out, 0}}, {{evict, 0}, {restore, copies}}})
-    for (const int home : {0, 1, copies})
-      for (std::size_t number = 0; number < all.size() * all.size() * all.size(); ++number) {
-        std::vector<Step> steps = begin;
-        for (std::size_t i = 0, rest = number; i < length; ++i, rest /= all.size())
-          steps.push_back(all[rest % all.size()]);
-        start_anew();
-        run(home, steps);
-        ASSERT_EQ(now.race, "") << name_of(home, steps);
-      }
+  for_short_programs([this](int home, const std::vector<Step>& steps) { run(home, steps); });
+}
+
+TEST_F(StorageOrder, HoldsForEveryShortProgramThatIsRecorded) {
+  for_short_programs([this](int home, const std::vector<Step>& steps) { record(home, steps); });
 }
 
 TEST_F(StorageOrder, HoldsForLongProgramsOneAfterAnother) {
-  const std::vector<Step> all = all_steps();
-  std::mt19937 random(1);
-  for (int i = 0; i < 4000; ++i) {
-    if (i % 8 == 0) start_anew();
-    std::vector<Step> steps(20);
-    for (Step& step : steps) step = all[random() % all.size()];
-    const int home = std::array{0, 1, copies}[random() % 3];
-    run(home, steps);
-    ASSERT_EQ(now.race, "") << name_of(home, steps);
-  }
+  for_long_programs([this](int home, const std::vector<Step>& steps) { run(home, steps); });
+}
+
+TEST_F(StorageOrder, HoldsForLongProgramsThatAreRecorded) {
+  for_long_programs([this](int home, const std::vector<Step>& steps) { record(home, steps); });
 }
 
 }  // namespace

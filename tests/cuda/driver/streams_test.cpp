@@ -57,6 +57,48 @@ TEST_F(CudaDriverStreams, ThrowOnceWhatNobodyCouldBeTold) {
   EXPECT_NO_THROW(all_.get(1));
 }
 
+// A mark is behind the first of two fills, and what waits for it is behind that one alone.
+TEST_F(CudaDriverStreams, WaitForAMarkOfTheirRecordingAndForNoLaterWork) {
+  const Tensor memory = empty({3, 512}, DType::u8, gpu);
+  char* const at = static_cast<char*>(memory.write().data());
+  const auto fill = [&](int row, cudaStream_t stream) {
+    ASSERT_EQ(cudaMemsetAsync(at + 512 * row, row, 512, stream), cudaSuccess);
+  };
+  cuda::Streams recording;
+  recording.begin_recording(0);
+  fill(0, recording.get(15));
+  const std::uint64_t mark = recording.recorded_marks().mark(recording, 15);
+  fill(1, recording.get(15));
+  EXPECT_TRUE(cuda::RecordedMarks::is_one(mark));
+  EXPECT_TRUE(recording.recorded_marks().has(mark));
+  EXPECT_FALSE(cuda::Streams().recorded_marks().has(mark));
+  recording.recorded_marks().wait_mark(mark, recording, 0);
+  fill(2, recording.get(0));
+  cudaGraph_t graph = recording.end_recording();
+  std::size_t count = 0;
+  ASSERT_EQ(cudaGraphGetNodes(graph, nullptr, &count), cudaSuccess);
+  std::vector<cudaGraphNode_t> nodes(count);
+  ASSERT_EQ(cudaGraphGetNodes(graph, nodes.data(), &count), cudaSuccess);
+  ASSERT_EQ(count, 3u);
+  const auto row_of = [&](cudaGraphNode_t node) {
+    cudaMemsetParams p{};
+    EXPECT_EQ(cudaGraphMemsetNodeGetParams(node, &p), cudaSuccess);
+    return (static_cast<char*>(p.dst) - at) / 512;
+  };
+  for (const cudaGraphNode_t node : nodes) {
+    std::size_t waits = 4;
+    std::vector<cudaGraphNode_t> before(waits);
+#if CUDART_VERSION < 13000
+    ASSERT_EQ(cudaGraphNodeGetDependencies(node, before.data(), &waits), cudaSuccess);
+#else
+    ASSERT_EQ(cudaGraphNodeGetDependencies(node, before.data(), nullptr, &waits), cudaSuccess);
+#endif
+    ASSERT_EQ(waits, row_of(node) == 0 ? 0u : 1u);
+    if (waits == 1) { EXPECT_EQ(row_of(before[0]), 0) << "only the first fill"; }
+  }
+  cudaGraphDestroy(graph);
+}
+
 TEST_F(CudaDriverStreams, AreOfTheRightDeviceWhoeverHasSetAnother) {
   SKIP_WITHOUT_ANOTHER_GPU();
   const int here = gpu.index, there = another_gpu().index;
