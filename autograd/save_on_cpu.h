@@ -2,10 +2,14 @@
 #include <cstddef>
 #include <limits>
 
+#include "bytetape/autograd/offload_history.h"
 #include "bytetape/core/intrusive.h"
 #include "bytetape/core/storage.h"
 
 namespace bytetape {
+namespace detail {
+class NewestFirst;
+}
 
 struct SaveOnCpuOptions {
   static constexpr std::size_t everything = std::numeric_limits<std::size_t>::max();
@@ -14,21 +18,29 @@ struct SaveOnCpuOptions {
   /// ops save or release these bytes, so `keep` should be what a few layers save.
   std::size_t keep = std::size_t{256} << 20;
   std::size_t min_bytes = std::size_t{1} << 20;  ///< smaller tensors stay on the device
+  /// What the scopes with this object, not with a copy of it, have learned from earlier forward passes.
+  OffloadHistory history = {};
 };
 
 /// Offloads saved tensors to pinned host memory, on this thread while it lives (torch.autograd.graph.save_on_cpu with
 /// pin_memory). The newest `keep` bytes stay on the device.
 ///
-///     {
-///       const SaveOnCpu offload({.keep = std::size_t{512} << 20});
-///       loss = cross_entropy(net(x), y);
+///     const SaveOnCpuOptions options{.keep = std::size_t{512} << 20};
+///     for (...) {
+///       Tensor loss;
+///       {
+///         const SaveOnCpu offload(options);
+///         loss = cross_entropy(net(x), y);
+///       }
+///       loss.backward();
 ///     }
-///     loss.backward();
 ///
-/// Results have the same bits as without offloading. A tensor is copied to the host, in parallel with ops, once half of
-/// `keep` was saved after it. Its device memory is freed once all of `keep` was saved after it. Backward copies tensors
-/// back before it needs them. An op that needs a tensor earlier waits for the copy. The tensors on the device depend on
-/// the program only, so memory::predict() predicts device and host memory.
+/// Results have the same bits as without offloading. The device memory of a tensor is freed once `keep` bytes were
+/// saved after it. Before that, the tensor is copied to the host in parallel with ops. The first forward pass begins to
+/// copy a tensor once half of `keep` was saved after it, so half of what stays is copied too. Later passes under the
+/// same options object, if they save tensors of the same sizes, copy only what will leave, and begin once two tensors
+/// were saved after it. Backward copies tensors back before it needs them. An op that needs a tensor earlier waits for
+/// the copy. Copies depend on the program only, so memory::predict() predicts device and host memory.
 ///
 /// These stay on the device: parameters, inputs, tensors that backward itself saves (create_graph), tensors that a
 /// backward with retain_graph restored, and all further tensors once host memory is exhausted. On devices without
@@ -45,8 +57,9 @@ class SaveOnCpu {
   SaveOnCpu& operator=(const SaveOnCpu&) = delete;
 
  private:
-  Ref<detail::SavedWatch> watch_;
+  Ref<detail::NewestFirst> watch_;
   detail::SavedWatch* outer_;
+  int exceptions_;  // in flight when the scope began
 };
 
 }  // namespace bytetape

@@ -131,6 +131,18 @@ TEST_F(OffloadsCaptured, EachReplayLogsItsCopies) {
   EXPECT_EQ(replayed, plain);
 }
 
+// The two plain calls tell what leaves.
+TEST_F(OffloadsCaptured, CopiesOnlyWhatLeaves) {
+  auto train = captured({.keep = 6 * row, .min_bytes = 1024});
+  for (int i = 0; i < 3; ++i) train();
+  ASSERT_TRUE(train.is_captured());
+  const auto before = device();
+  train();
+  const auto after = device();
+  EXPECT_GT(after.to_host.bytes, before.to_host.bytes);
+  EXPECT_EQ(after.to_host.bytes - before.to_host.bytes, after.to_device.bytes - before.to_device.bytes);
+}
+
 TEST_F(OffloadsCaptured, TheHostMemoryBelongsToTheStep) {
   const auto addresses = [&](auto& train) {
     train(), train();

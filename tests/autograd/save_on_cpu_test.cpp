@@ -134,6 +134,84 @@ TEST_F(SavesOnCpu, CopiesNothingThatFitsIntoHalfOfWhatIsKept) {
   y.backward();
 }
 
+// From the second pass on. What is copied out is then what comes back.
+TEST_F(SavesOnCpu, CopiesOnlyWhatLeavesOnceItKnows) {
+  const auto copied = [&](const SaveOnCpuOptions& options) {
+    const auto before = fake->device.statistics();
+    loss(options).backward();
+    const auto after = fake->device.statistics();
+    return std::pair(after.to_host.bytes - before.to_host.bytes, after.to_device.bytes - before.to_device.bytes);
+  };
+  const SaveOnCpuOptions options{.keep = 6 * row, .min_bytes = 1024};
+  const auto first = copied(options);
+  EXPECT_GE(first.first, first.second + 2 * row) << "some of what stays was copied";
+  for (int i = 0; i < 3; ++i) {
+    const auto later = copied(options);
+    EXPECT_EQ(later.second, first.second);
+    EXPECT_EQ(later.first, later.second);
+  }
+  EXPECT_EQ(copied(SaveOnCpuOptions(options)), first) << "a copy of the options knows nothing";
+  SaveOnCpuOptions other = options;
+  copied(other);
+  other.keep = 8 * row;
+  const auto unknown = copied(other), known = copied(other);
+  EXPECT_GT(unknown.first, known.first) << "other options know nothing either";
+}
+
+// The copies of a pass that knows begin no later than those of one that does not, so nobody waits for them longer.
+TEST_F(SavesOnCpu, CopiesBeginNoLaterOnceItKnows) {
+  const SaveOnCpuOptions options{.keep = 8 * row, .min_bytes = 1024};
+  const auto pass = [&] {
+    std::vector<std::ptrdiff_t> copies;
+    const SaveOnCpu offload(options);
+    Tensor h = x.detach().set_requires_grad();
+    fake->done.clear();
+    for (int i = 0; i < 20; ++i) {
+      h = tanh(h);
+      copies.push_back(std::count(fake->done.begin(), fake->done.end(), "copy out on 15"));
+    }
+    return copies;
+  };
+  const auto first = pass(), later = pass();
+  EXPECT_LT(later.back(), first.back());
+  for (std::size_t i = 0; i < first.size(); ++i) EXPECT_GE(later[i], std::min(first[i], later.back())) << i;
+  EXPECT_GT(later[3], 0);
+}
+
+TEST_F(SavesOnCpu, APassOfOtherSizesIsLikeAFirstOne) {
+  const SaveOnCpuOptions options{.keep = 6 * row, .min_bytes = 1024}, fresh = options;
+  loss(options).backward();
+  const auto copied = [&](const SaveOnCpuOptions& o) {
+    const std::size_t before = fake->device.statistics().to_host.bytes;
+    const SaveOnCpu offload(o);
+    Tensor h = x.detach().set_requires_grad();
+    for (int i = 0; i < 3; ++i) h = tanh(h);
+    h = cat({h, h}, 0);
+    for (int i = 0; i < 8; ++i) h = tanh(h);
+    mean(h).backward();
+    return fake->device.statistics().to_host.bytes - before;
+  };
+  const std::size_t unknown = copied(options);
+  EXPECT_EQ(unknown, copied(fresh));
+  EXPECT_LT(copied(options), unknown);
+}
+
+TEST_F(SavesOnCpu, NothingIsLearnedFromAPassThatFails) {
+  const SaveOnCpuOptions options{.keep = 4 * row, .min_bytes = 1024};
+  const auto pass = [&](int layers, bool fails) {
+    const std::size_t before = fake->device.statistics().to_host.bytes;
+    const SaveOnCpu offload(options);
+    Tensor h = x.detach().set_requires_grad();
+    for (int i = 0; i < layers; ++i) h = tanh(h);
+    if (fails) throw ValueError("in the middle");
+    return fake->device.statistics().to_host.bytes - before;
+  };
+  pass(12, false);
+  const std::size_t known = pass(12, false);
+  EXPECT_THROW(pass(5, true), ValueError);
+  EXPECT_EQ(pass(12, false), known);
+}
+
 TEST_F(SavesOnCpu, LeavesWhatIsSmallOrNoActivation) {
   const Tensor y = loss({.keep = 0, .min_bytes = row + 1});
   EXPECT_EQ(fake->pinned.allocator().statistics().by_role[static_cast<int>(Role::saved)].peak, 0u);

@@ -135,7 +135,7 @@ class Program {
   }
   std::size_t saved(const Paths& checkpointed) const { return memory_of(checkpointed, none).saved; }
 
-  static constexpr SaveOnCpuOptions none{.keep = SaveOnCpuOptions::everything};
+  static inline const SaveOnCpuOptions none{.keep = SaveOnCpuOptions::everything};
 
  private:
   struct Memory {
