@@ -99,7 +99,7 @@ predict() {
   says out.txt 'memory log: predicted.memlog'
   expect 0 --predict --memory-log levers.memlog --step-in-backward --recompute
   expect 0 --predict --device cuda --graph --save-on-cpu
-  says out.txt 'predicted for cuda on '
+  says out.txt 'also on pinned:meta:cuda: peak '
   expect 1 --predict --device-times 2
   says err.txt '--device-times: no recording is written: add --memory-log'
   expect 1 --predict --memory-log predicted.memlog --device-times 2
