@@ -82,14 +82,14 @@ class Storage final : public RefCounted {
   /// copy. Does nothing if there is a copy, or if the storage is empty.
   /// Throws DeviceError if there is no pinned memory for the device.
   /// Throws ValueError if the memory is wrapped.
-  /// Throws CaptureError if a step is being captured, or if eviction is disallowed.
+  /// Throws CaptureError if eviction is disallowed, or in a captured step that did not allocate the memory.
   /// Throws OutOfMemory.
   void copy_out() { residency_.copy_out(order_); }
   /// Returns the memory to the device's allocator, once the copy is done. Throws as copy_out() does.
   void evict() { residency_.evict(order_); }
   bool is_evicted() const { return residency_.is_evicted(); }
   /// Allocates device memory, and copies the bytes back on the thread's stream. Does nothing if they are on the device.
-  /// Throws OutOfMemory, and leaves the bytes on the host.
+  /// Throws OutOfMemory, or CaptureError if a captured step evicted it. The bytes then stay on the host.
   void restore() { residency_.restore(order_); }
   /// Discards an unneeded copy.
   void drop_copy() { residency_.drop_copy(); }
