@@ -325,6 +325,43 @@ TEST_F(OffloadsCaptured, AStepMayEvictAndUseItsOwnTensors) {
   EXPECT_TRUE(train.is_captured());
 }
 
+/// Training in captured steps, on 2 MiB a layer.
+struct CapturedTraining {
+  struct Parts {
+    nn::MemoryOptions options;
+    Net net;
+  };
+  explicit CapturedTraining(const nn::MemoryOptions& options) : parts(new Parts{options, {}}) {
+    options.apply(parts->net);
+  }
+  void operator()() {
+    const memory::Step step;
+    train(empty({8192, 64}, DType::f32, default_device(), Role::input));
+  }
+
+  std::shared_ptr<Parts> parts;
+  CapturedStep<std::function<void(const Tensor&)>> train{[parts = parts](const Tensor& in) {
+    parts->net.zero_grad();
+    Tensor loss;
+    {
+      const SaveOnCpu offload(parts->options.saved);
+      loss = mean(parts->net(in));
+    }
+    loss.backward();
+  }};
+};
+
+TEST(SaveOnCpuInACapturedStep, IsChosenByFit) {
+  const auto training = [](const nn::MemoryOptions& options) { return CapturedTraining(options); };
+  const memory::Prediction plain = memory::predict(Device::cuda(), [&] { return training({}); });
+  ASSERT_GE(plain.steps.size(), 3u);
+  const std::size_t limit = plain.peak_allocated() / 10 * 9;
+  const nn::Fit fit = nn::fit(Device::cuda(), limit, training, {.checkpoint = false});
+  EXPECT_TRUE(fit.fits()) << fit.text();
+  EXPECT_TRUE(fit.memory_options.offloads());
+  EXPECT_GE(fit.with.steps.size(), 3u) << "the third one is recorded";
+}
+
 TEST(SaveOnCpuInACapturedStep, IsPredictedWithoutADevice) {
   const Device twin = Device::meta(Device::cuda());
   const auto peaks = [&](std::size_t keep) {
