@@ -12,6 +12,7 @@
 #include "bytetape/core/device/stream.h"
 #include "bytetape/core/device/transfer.h"
 #include "bytetape/core/memory/allocator/pool.h"
+#include "bytetape/core/memory/recording/captured_work.h"
 
 namespace bytetape::detail {
 namespace {
@@ -56,6 +57,7 @@ struct StepRecorder::Recorded {
   std::vector<Tensor> grads;           // gradients of host.leaves after the recorded step
   std::vector<const Storage*> places;  // of host.leaves
   std::unique_ptr<DeviceGraph> work;
+  memory::CapturedWork count;              // of `work`
   const Stream stream = current_stream();  // the stream of all replays
 
   /// Allocates inputs like the given ones. The recorded step reads them, and each replay copies its inputs into them.
@@ -116,6 +118,7 @@ struct StepRecorder::Recorded {
     host.replay_params->send();
     work->replay();
     host.host_copies.note_replay();
+    count.count_replay();
     for (const Ref<Storage>& s : host.written) s->bump_version();
     for (const Ref<Storage>& s : host.updated) {
       s->drop();
@@ -203,6 +206,7 @@ std::vector<Tensor> StepRecorder::record(std::span<const Tensor> inputs, const S
       capture.restore(recorded->outputs);
     };
     try {
+      const memory::CapturedWork::Scope counts(recorded->count);
       recorded->work = recording_of(*device_, work);
     } catch (...) {
       capture.undo();

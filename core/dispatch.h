@@ -7,6 +7,8 @@
 #include "bytetape/core/error.h"
 #include "bytetape/core/kernels/planned.h"
 #include "bytetape/core/kernels/table.h"
+#include "bytetape/core/kernels/work.h"
+#include "bytetape/core/memory/work.h"
 #include "bytetape/core/tensor.h"
 
 namespace bytetape {
@@ -36,13 +38,25 @@ auto find_kernel(Device device) {
   return kernel;
 }
 
+template <class... Args>
+[[gnu::noinline, gnu::cold]] void count_work(Device device, const Args&... args) {
+  memory::count_work(device, work_of(args...));
+}
+/// Counts a launch, if anybody counts (core/memory/work.h).
+template <class... Args>
+void note_work(Device device, const Args&... args) {
+  if (memory::work_counters.load(std::memory_order_relaxed)) [[unlikely]]
+    count_work(device, args...);
+}
+
 }  // namespace detail
 
-/// Runs a kernel of the device's table. Does nothing on a meta device.
+/// Runs a kernel of the device's table. On a meta device, only counts its work.
 template <auto Kernel, class... Args>
 void run(Device device, const Args&... args) {
   const auto kernel = detail::find_kernel<Kernel>(device);
   if (!device.is_meta) kernel(args...);
+  detail::note_work(device, args...);
 }
 
 /// Memory of the role `workspace`, held while the op runs.
@@ -69,10 +83,11 @@ class Prepared {
         plan_(kernel_.plan(args)),
         workspace_(plan_.workspace, device) {}
 
-  /// Launches the kernel, any number of times. `args` may differ from the planned ones in addresses only. Does nothing
-  /// on a meta device.
+  /// Launches the kernel, any number of times. `args` may differ from the planned ones in addresses only. On a meta
+  /// device, only counts its work.
   void launch(const Args& args) const {
     if (!device_.is_meta) kernel_.launch(args, plan_, workspace_.get());
+    detail::note_work(device_, args);
   }
 
  private:

@@ -5,6 +5,7 @@
 
 #include "bytetape/core/device/interop.h"
 #include "bytetape/core/memory/allocator/meta_allocators.h"
+#include "bytetape/cuda/precision.h"
 #include "bytetape/cuda/runtime/interop.h"
 #include "bytetape/cuda/runtime/per_device.h"
 #include "bytetape/cuda/runtime/runtime.h"
@@ -65,7 +66,8 @@ const Backend& detail::cuda_backend() {
                            .meta_pinned = meta_pinned,
                            .mark = cuda::mark,
                            .recorded_mark = cuda::recorded_mark,
-                           .device_timer = cuda::device_timer};
+                           .device_timer = cuda::device_timer,
+                           .rounds_to_tf32 = cuda::allow_tf32};
   return all;
 }
 

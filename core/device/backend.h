@@ -78,6 +78,8 @@ struct Backend {
   /// Throws DeviceError, with the reason, if there is no such device, or if the driver's profiling library is missing.
   /// Null if kernels finish before they return.
   memory::DeviceTimer& (*device_timer)() = nullptr;
+  /// Whether products of f32 may round their factors to TF32. Null if they never do.
+  bool (*rounds_to_tf32)() = nullptr;
 };
 
 /// Replaces the backend of a device type. A null table restores the built-in one. No tensor of the type may exist.

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "bytetape/core/kernels/planned.h"
+#include "bytetape/core/kernels/work.h"
 #include "bytetape/core/random.h"
 #include "bytetape/core/view.h"
 
@@ -25,6 +26,8 @@ struct AttentionInputs {
   /// Probability (b, h, i, j) is dropped by its word in row-major order (core/philox.h), if drops_by_own_mask() is
   /// false.
   PhiloxState state = {};
+
+  std::uint64_t moved_bytes() const { return detail::bytes_of_fields(*this); }
 };
 
 /// The sizes of an attention: b, h, g, n, m, d and e.
@@ -44,6 +47,12 @@ struct AttentionSizes {
   constexpr std::int64_t heads_per_group() const { return heads / groups; }
   /// Returns the end of the keys that queries before `end` may attend to.
   constexpr std::int64_t end_of_keys(std::int64_t end) const { return is_causal ? std::min(m, end) : m; }
+  /// Returns the number of pairs of a query and a key that it may attend to, whatever the mask.
+  constexpr std::int64_t pairs() const {
+    const std::int64_t whole = std::max<std::int64_t>(n - m, 0),
+                       partial = std::min(n, m);  // rows with all keys, and others
+    return batch * heads * (is_causal ? whole * m + partial * (partial + 1) / 2 : n * m);
+  }
 };
 
 /// y (b, h, n, e) has q's dtype. shift and factor (b, h, n) are row-major, in the dtype of the scores. A probability is
@@ -53,12 +62,24 @@ struct AttentionSizes {
 struct AttentionArgs {
   AttentionInputs in;
   View y, shift, factor;
+
+  /// Two products: q k^T, and the probabilities with v.
+  memory::Work flop() const {
+    const AttentionSizes s(in);
+    return product_work(in.q.dtype, s.pairs() * (s.d + s.e));
+  }
 };
 /// The gradients have the shapes of q, k and v, and any dense strides.
 struct AttentionBackwardArgs {
   AttentionInputs in;
   ConstView y, shift, factor, gy;
   View gq, gk, gv;
+
+  /// Five products: q k^T again, and the gradients of the probabilities, q, k and v.
+  memory::Work flop() const {
+    const AttentionSizes s(in);
+    return product_work(in.q.dtype, s.pairs() * (3 * s.d + 2 * s.e));
+  }
 };
 
 struct AttentionKernels {

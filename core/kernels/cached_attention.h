@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 
+#include "bytetape/core/kernels/work.h"
 #include "bytetape/core/view.h"
 
 namespace bytetape {
@@ -24,6 +25,8 @@ struct CachedAttentionArgs {
 
   /// The positions must be below this.
   std::int64_t bound() const { return keys.shape[2] - q.shape[2] + 1; }
+  /// Two products with the whole cache, because positions are not on the host.
+  memory::Work flop() const { return product_work(q.dtype, 2 * q.numel() * keys.shape[2]); }
 };
 
 struct CachedAttentionKernels {

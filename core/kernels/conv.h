@@ -3,6 +3,7 @@
 
 #include "bytetape/core/kernels/epilogue.h"
 #include "bytetape/core/kernels/planned.h"
+#include "bytetape/core/kernels/work.h"
 #include "bytetape/core/size2.h"
 #include "bytetape/core/view.h"
 
@@ -15,6 +16,11 @@ struct Conv2dParams {
   friend bool operator==(const Conv2dParams&, const Conv2dParams&) = default;
 };
 
+/// Each element of y is the sum of the products of a patch. Its gradients are as many.
+inline memory::Work conv2d_flop(const ConstView& y, const ConstView& weight) {
+  return product_work(y.dtype, y.numel() * (weight.shape[1] * weight.shape[2] * weight.shape[3]));
+}
+
 // x (n, c, h, w), weight (o, c / groups, kh, kw), bias (o) or undefined, y (n, o, h', w'). x, y and their gradients are
 // dense, channels-last or row-major. The weight and its gradient are dense in any order of dims. bias and its gradient
 // are row-major.
@@ -23,11 +29,15 @@ struct Conv2dArgs {
   View y;  // activation(convolution + bias)
   Conv2dParams params;
   Activation activation = Activation::none;
+
+  memory::Work flop() const { return conv2d_flop(y, weight); }
 };
 struct Conv2dInputGradArgs {
   ConstView gy, weight;
   View gx;
   Conv2dParams params;
+
+  memory::Work flop() const { return conv2d_flop(gy, weight); }
 };
 // With an activation, whose result is y, gw and gb use the gradient of the activation's input. A kernel may write that
 // to `masked`, which has y's layout and may be gy. All three are dense.
@@ -38,6 +48,8 @@ struct Conv2dWeightGradArgs {
   Activation activation = Activation::none;
   ConstView y = {};  // undefined without an activation
   View masked = {};  // undefined without an activation
+
+  memory::Work flop() const { return {conv2d_flop(gy, gw).flop, 0, x.dtype}; }
 };
 
 struct ConvKernels {

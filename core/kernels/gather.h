@@ -1,5 +1,6 @@
 #pragma once
 #include "bytetape/core/kernels/planned.h"
+#include "bytetape/core/kernels/work.h"
 #include "bytetape/core/view.h"
 
 namespace bytetape {
@@ -13,6 +14,9 @@ struct GatherArgs {
   ConstView x, index;
   int dim;
   View y;
+
+  /// Reads as much of x as it writes.
+  std::uint64_t moved_bytes() const { return bytetape::moved_bytes(index) + 2 * bytetape::moved_bytes(y); }
 };
 /// The inverse. Each element of x, which has index's shape and y's dtype, goes to the place in y that index selects. x
 /// may be a constant. If `keeps_on_fault`, a fault leaves y unchanged; else elements without a place are left out.
@@ -21,6 +25,12 @@ struct ScatterArgs {
   int dim;
   View y;
   bool keeps_on_fault;
+
+  /// Writes an element of y for each index.
+  std::uint64_t moved_bytes() const {
+    return bytetape::moved_bytes(x) + bytetape::moved_bytes(index) +
+           static_cast<std::uint64_t>(index.numel()) * size_of(y.dtype);
+  }
 };
 
 struct GatherKernels {

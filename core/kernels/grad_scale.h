@@ -3,6 +3,7 @@
 #include <limits>
 #include <span>
 
+#include "bytetape/core/kernels/work.h"
 #include "bytetape/core/view.h"
 
 namespace bytetape {
@@ -17,6 +18,9 @@ struct UnscaleArgs {
   std::span<const View> gradients;
   ConstView scale;
   View found_inf;
+
+  /// Gradients are read and written.
+  std::uint64_t moved_bytes() const { return detail::bytes_of_fields(*this) + detail::bytes_of_argument(gradients); }
 };
 
 /// The scale, and the number of steps without overflow since it changed.

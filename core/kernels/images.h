@@ -1,5 +1,6 @@
 #pragma once
 #include "bytetape/core/images/pixel_map.h"
+#include "bytetape/core/kernels/work.h"
 #include "bytetape/core/view.h"
 
 namespace bytetape {
@@ -14,6 +15,12 @@ struct GatherImagesArgs {
   Augmenting augmenting;
   View x;  // (m, c, h, w), of the dtype of values if defined
   View y;  // i64 (m)
+
+  /// Reads a pixel for each pixel of x, and a label for each of y.
+  std::uint64_t moved_bytes() const {
+    return bytetape::moved_bytes(indices) + bytetape::moved_bytes(values) + bytetape::moved_bytes(x) +
+           static_cast<std::uint64_t>(x.numel()) * size_of(images.dtype) + 2 * bytetape::moved_bytes(y);
+  }
 };
 
 struct ImagesKernels {

@@ -1,5 +1,6 @@
 #pragma once
 #include "bytetape/core/kernels/planned.h"
+#include "bytetape/core/kernels/work.h"
 #include "bytetape/core/view.h"
 
 namespace bytetape {
@@ -15,6 +16,9 @@ struct IndexSelectArgs {
   int dim;
   View y;
   std::int64_t skipped = no_index;
+
+  /// Reads as much of x as it writes.
+  std::uint64_t moved_bytes() const { return bytetape::moved_bytes(index) + 2 * bytetape::moved_bytes(y); }
 };
 /// Slice i of y is the sum of the slices j of x with index[j] == i, or 0 if there are none or i == skipped. The order
 /// of the summands is fixed. Both have one dtype of numbers; integers wrap around. An index out of range is ignored
@@ -31,6 +35,9 @@ struct IndexWriteArgs {
   ConstView x, index;
   int dim;
   View y;
+
+  /// Writes as much of y as it reads of x.
+  std::uint64_t moved_bytes() const { return bytetape::moved_bytes(index) + 2 * bytetape::moved_bytes(x); }
 };
 
 struct IndexingKernels {

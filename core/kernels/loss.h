@@ -2,6 +2,7 @@
 #include <cstdint>
 
 #include "bytetape/core/kernels/planned.h"
+#include "bytetape/core/kernels/work.h"
 #include "bytetape/core/reduction.h"
 #include "bytetape/core/view.h"
 
@@ -41,6 +42,11 @@ struct CrossEntropyInPlaceArgs {
   std::int64_t ignore;
   bool writes_gradient;
   View losses;
+
+  /// Logits are read, and written if the gradient is.
+  std::uint64_t moved_bytes() const {
+    return detail::bytes_of_fields(*this) + (writes_gradient ? bytetape::moved_bytes(logits) : 0);
+  }
 };
 
 struct LossKernels {

@@ -1,6 +1,7 @@
 #pragma once
 #include "bytetape/core/kernels/epilogue.h"
 #include "bytetape/core/kernels/planned.h"
+#include "bytetape/core/kernels/work.h"
 #include "bytetape/core/view.h"
 
 namespace bytetape {
@@ -16,6 +17,12 @@ struct MatmulArgs {
 
   /// The tensor that holds z when the activation is applied.
   const View& before_activation() const { return z.defined() ? z : y; }
+  /// A multiplication and an addition for each element of y and each of k.
+  memory::Work flop() const { return product_work(a.dtype, y.numel() * a.shape[2]); }
+  /// y is read too if it is added to.
+  std::uint64_t moved_bytes() const {
+    return detail::bytes_of_fields(*this) + (accumulates ? bytetape::moved_bytes(y) : 0);
+  }
 };
 
 struct MatmulKernels {

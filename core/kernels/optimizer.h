@@ -9,6 +9,7 @@
 #include <span>
 
 #include "bytetape/core/kernels/planned.h"
+#include "bytetape/core/kernels/work.h"
 #include "bytetape/core/view.h"
 
 namespace bytetape {
@@ -103,20 +104,39 @@ struct OptimizerSlot {
   ConstView gradient;
   View shadow = {};
   std::int64_t* skipped = nullptr;
+
+  /// What is updated is read and written.
+  std::uint64_t moved_bytes() const {
+    return 2 * bytetape::moved_bytes(parameter) + bytetape::moved_bytes(gradient) + bytetape::moved_bytes(shadow);
+  }
 };
 
 /// The tensors of one parameter for SGD. momentum_buffer is undefined before the first step with momentum.
 struct SgdSlot : OptimizerSlot {
   View momentum_buffer = {};
+
+  std::uint64_t moved_bytes() const {
+    return OptimizerSlot::moved_bytes() + 2 * bytetape::moved_bytes(momentum_buffer);
+  }
 };
 /// The tensors of one parameter for Adam.
 struct AdamSlot : OptimizerSlot {
   View exp_avg, exp_avg_sq;
+
+  std::uint64_t moved_bytes() const {
+    return OptimizerSlot::moved_bytes() + 2 * (bytetape::moved_bytes(exp_avg) + bytetape::moved_bytes(exp_avg_sq));
+  }
 };
 /// The tensors of one parameter for RMSprop. momentum_buffer is undefined before the first step with momentum, and
 /// grad_avg before the first centered step.
 struct RmspropSlot : OptimizerSlot {
   View square_avg, momentum_buffer = {}, grad_avg = {};
+
+  std::uint64_t moved_bytes() const {
+    return OptimizerSlot::moved_bytes() +
+           2 * (bytetape::moved_bytes(square_avg) + bytetape::moved_bytes(momentum_buffer) +
+                bytetape::moved_bytes(grad_avg));
+  }
 };
 
 /// The tensors of one parameter for Muon. `direction` is the orthogonalized update, with the parameter's strides and a
@@ -124,6 +144,10 @@ struct RmspropSlot : OptimizerSlot {
 struct MuonSlot : OptimizerSlot {
   View momentum_buffer;
   ConstView direction;
+
+  std::uint64_t moved_bytes() const {
+    return OptimizerSlot::moved_bytes() + 2 * bytetape::moved_bytes(momentum_buffer) + bytetape::moved_bytes(direction);
+  }
 };
 
 /// The slots with indices from `first` on have gradients that other streams may still write. A kernel calls wait()
@@ -156,6 +180,11 @@ struct ClipGradNormArgs {
   std::span<const View> gradients;
   View norm;
   double max_norm;
+
+  /// Gradients are read for the norm, and then read and written.
+  std::uint64_t moved_bytes() const {
+    return detail::bytes_of_fields(*this) + 2 * detail::bytes_of_argument(gradients);
+  }
 };
 
 /// For each slot of a Muon step: direction = u / max(|u|, eps), with the Frobenius norm |u|. With the buffer's next
@@ -166,6 +195,14 @@ struct MuonDirectionArgs {
   std::span<const View> directions;  // one per slot, with the slot's strides: bf16 on CUDA, else the slot's or f32
   std::span<const double> eps;       // one per slot
   MuonParams params;
+
+  /// Only gradients and momentum buffers of the slots are read.
+  std::uint64_t moved_bytes() const {
+    std::uint64_t bytes = detail::bytes_of_argument(directions);
+    for (const MuonSlot& s : slots)
+      bytes += bytetape::moved_bytes(s.gradient) + bytetape::moved_bytes(s.momentum_buffer);
+    return bytes;
+  }
 };
 
 /// Kernels that update all parameters in one call.

@@ -1,5 +1,4 @@
 #pragma once
-#include <atomic>
 #include <cstdint>
 #include <functional>
 
@@ -12,8 +11,6 @@ void enlist(Allocator& a);
 void delist(Allocator& a);
 /// Notes a new limit in a running recording. The caller must not hold the allocator's locks.
 void note_limit(const Allocator& a);
-/// Whether a running recording has device times (RecordingOptions), so that steps are reported to it.
-inline constinit std::atomic<bool> has_device_times{false};
 /// Reports to the recording that this thread began step `number`, or is about to end it. The caller must not hold the
 /// allocator's locks.
 void note_step(const Allocator& a, std::uint32_t number, bool begins);

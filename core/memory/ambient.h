@@ -10,6 +10,7 @@ namespace bytetape::memory {
 class Allocator;
 class Policies;
 class MetaAllocators;
+class CapturedWork;
 
 /// The address of a module, for nn to read. The address is null once the module is destroyed.
 using ModuleCell = std::shared_ptr<void*>;
@@ -35,6 +36,8 @@ struct Ambient {
   PoolPlace pool{};
   /// The allocators of meta devices, in place of the process's. Set by predict(). Default: null, the process's.
   MetaAllocators* meta_allocators = nullptr;
+  /// The captured step whose work is counted while it is recorded. Set by CapturedWork::Scope. Default: null, none.
+  CapturedWork* captured_work = nullptr;
   /// The result of thread_number(). Given at its first call, replaced by AsThread. Default: 0, not yet given.
   std::uint64_t thread_number = 0;
 };

@@ -4,10 +4,12 @@
 #include <string>
 #include <vector>
 
+#include "bytetape/core/memory/ceilings.h"
 #include "bytetape/core/memory/device_work.h"
 #include "bytetape/core/memory/ledger/external.h"
 #include "bytetape/core/memory/ledger/ledger.h"
 #include "bytetape/core/memory/ledger/outside.h"
+#include "bytetape/core/memory/work_count.h"
 
 namespace bytetape::memory {
 
@@ -60,9 +62,12 @@ struct Log {
   std::string program;             ///< title of the run
   std::vector<std::string> names;  ///< names[0] is ""
   std::vector<DeviceLog> devices;
-  std::vector<Mark> marks;              ///< each thread's in order
-  std::vector<DeviceWork> device_work;  ///< of the steps with device times (RecordingOptions); in order of arrival
-  bool complete = false;                ///< false if the program ended before the recording did
+  std::vector<Mark> marks;                 ///< each thread's in order
+  std::vector<DeviceWork> device_work;     ///< of the steps with device times (RecordingOptions); in order of arrival
+  std::vector<WorkCount> work_counts;      ///< the rows of a table are adjacent, in the order of tables
+  std::vector<CountedStep> counted_steps;  ///< in the order of their ends, but for steps of several threads
+  std::vector<Ceilings> ceilings;          ///< of the devices; empty if they were not measured
+  bool complete = false;                   ///< false if the program ended before the recording did
   std::string damage;         ///< why reading stopped: "run.memlog: at byte 812: ..."; "" if the file is whole
   bool from_ledgers = false;  ///< made by log_of(): no times, no threads, not who freed or saved a block
 };

@@ -14,6 +14,8 @@ struct RecordingOptions {
   /// Records what GPUs did in every k-th step of each device: in its k-th step of the recording, its 2k-th, and so on.
   /// Each device counts its own steps, so all GPUs record the same ones. 0 (default) records none, which costs nothing.
   std::uint32_t device_times_every = 0;
+  /// A file of bench/ceilings, whose content the recording keeps. "" (default): default_ceilings_file(), if it exists.
+  std::string ceilings = {};
 };
 
 /// Records the memory of every device to a file while the object exists. The file has the ledgers' events, and for each
@@ -30,7 +32,7 @@ class Recording {
  public:
   /// Begins the recording and replaces the file. `program` is a title for readers of the file; "" stands for the
   /// process's name.
-  /// Throws FileError if the file cannot be written.
+  /// Throws FileError if the file cannot be written, or the file of ceilings cannot be read.
   /// Throws ValueError if a recording is running.
   /// Throws DeviceError, with the reason, if device times are asked for and cannot be measured.
   [[nodiscard]] explicit Recording(const std::string& path, const std::string& program = {},

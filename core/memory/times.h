@@ -17,6 +17,10 @@ struct OpTime {
   std::uint64_t time = 0;   ///< nanoseconds
   /// Nanoseconds of the device. Where several pieces of work overlap, the time is that of the one that began first.
   std::uint64_t device_time = 0;
+  std::uint64_t flop = 0;   ///< floating-point operations of products (core/kernels/work.h)
+  std::uint64_t bytes = 0;  ///< bytes that the kernels must at least move
+  /// Nanoseconds that the work takes at the device's ceilings (roofline_time). None if they are not known.
+  std::optional<double> least_time = 0.0;
 };
 
 /// The device's work of a step. With several devices, they count as one that is busy while any of them is.
@@ -37,21 +41,35 @@ struct StepTime {
   std::uint64_t begin = 0, end = 0;  ///< nanoseconds since the recording began
   std::vector<OpTime> rows;          ///< the most time first
   std::optional<DeviceTime> device;  ///< none if the step has no device times (RecordingOptions)
+  bool is_counted = false;           ///< whether rows have `flop` and `bytes`
+  bool has_gpu_work = false;         ///< whether some of them are a GPU's
 
   std::uint64_t time() const { return end - begin; }
+  /// The nanoseconds that a row's work took: of the device, or of the host if all work is the CPU's. 0 if they are not
+  /// known, because a GPU's work has no device times.
+  std::uint64_t time_of_work(const OpTime& row) const {
+    if (device) return row.device_time;
+    return has_gpu_work ? 0 : row.time;
+  }
 };
 
 /// Returns the complete steps of a recording in order, with the times of the thread that ran each. Each device numbers
 /// its own steps. These are the steps of the device that has the most, of those with device work if any has. `time` is
 /// the host's. On a GPU, it is the time that the host needs to launch kernels. Device work belongs to the step that
-/// launched it, also if it ran later. Empty for logs of ledgers, and for predictions.
+/// launched it, also if it ran later. Empty for logs of ledgers, and for predictions. `flop` and `bytes` are those of
+/// each kernel that the step launched, also of a captured step's replay.
 ///
 ///     for (const memory::StepTime& step : memory::step_times(memory::read_log("run.memlog")))
 ///       std::cout << "step " << step.step << ": " << step.time() / 1e6 << " ms\n";
 std::vector<StepTime> step_times(const Log& log);
 
+/// Returns the work of the counted steps in order, without times. For predictions, which have no times. Steps of all
+/// devices are returned.
+std::vector<StepTime> step_work(const Log& log);
+
 /// Returns the mean of several steps, row by row, in nanoseconds. Calls are those of all steps, divided and rounded.
-/// Device times are the mean of the steps that have them; `device->begin` is 0.
+/// Device times are the mean of the steps that have them, and so are `flop`, `bytes` and `least_time`; `device->begin`
+/// is 0.
 StepTime mean_of(const std::vector<StepTime>& steps);
 
 }  // namespace bytetape::memory

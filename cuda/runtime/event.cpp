@@ -1,5 +1,6 @@
 #include <cuda_runtime_api.h>
 
+#include "bytetape/core/memory/ledger/host_wait.h"
 #include "bytetape/cuda/cuda.h"
 #include "bytetape/cuda/runtime/launch.h"
 
@@ -20,6 +21,7 @@ Event::~Event() { cudaEventDestroy(of(event_)); }
 void Event::record() { check(cudaEventRecord(of(event_), stream_of(Device::cuda(index_)))); }
 
 double Event::elapsed_time(const Event& end) const {
+  const memory::HostWait wait;
   float milliseconds = 0;
   for (const Event* e : {this, &end}) check(cudaEventSynchronize(of(e->event_)));
   check(cudaEventElapsedTime(&milliseconds, of(event_), of(end.event_)));

@@ -8,6 +8,7 @@
 #include "bytetape/core/device/stream.h"
 #include "bytetape/core/error.h"
 #include "bytetape/core/memory/allocator/upstream.h"
+#include "bytetape/core/memory/ledger/host_wait.h"
 #include "bytetape/cuda/ambient.h"
 #include "bytetape/cuda/cuda.h"
 #include "bytetape/cuda/runtime/compiled.h"
@@ -203,9 +204,13 @@ void transfer(Place<const void*> from, Place<void*> to, std::size_t bytes) {
   Streams& streams = enter(device.index).streams;
   if (Streams* const recording = recording_of(device.index); recording && from_host)
     return record_copy(*recording, from.data, to.data, bytes);
-  check(cudaMemcpyAsync(to.data, from.data, bytes, cudaMemcpyDefault, streams.get(number)));
-  if (from_host) return;
-  check(cudaStreamSynchronize(streams.get(number)));
+  const auto copy = [&] { check(cudaMemcpyAsync(to.data, from.data, bytes, cudaMemcpyDefault, streams.get(number))); };
+  if (from_host) return copy();
+  {
+    const memory::HostWait wait;  // a copy to pageable memory waits too
+    copy();
+    check(cudaStreamSynchronize(streams.get(number)));
+  }
   if (!to_host) return;
   if (streams.is_only(number)) forget_launches(device.index);
   throw_pending_fault(device.index);  // first, as it may be why the collectives were ended

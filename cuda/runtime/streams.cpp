@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "bytetape/core/memory/ledger/host_wait.h"
 #include "bytetape/cuda/runtime/launch.h"
 
 namespace bytetape::cuda {
@@ -13,6 +14,11 @@ constexpr std::uint32_t bit(int stream) { return std::uint32_t{1} << stream; }
 cudaError_t wait_for(cudaStream_t first, cudaEvent_t event, cudaStream_t second) noexcept {
   const cudaError_t status = cudaEventRecord(event, first);
   return status ? status : cudaStreamWaitEvent(second, event, 0);
+}
+
+void wait_on_host(cudaEvent_t event) noexcept {
+  const memory::HostWait wait;
+  cudaEventSynchronize(event);
 }
 }  // namespace
 
@@ -79,6 +85,7 @@ void Streams::settle(cudaError_t status, int first, int second) noexcept {
   if (status != cudaSuccess) [[unlikely]] {
     cudaGetLastError();  // reported below, not by the next launch
     const OutsideRecording outside;
+    const memory::HostWait wait;
     status = cudaStreamSynchronize(all_[static_cast<std::size_t>(first)].stream);
     if (status != cudaSuccess) {
       cudaGetLastError();
@@ -108,6 +115,7 @@ std::uint32_t Streams::used() const {
 
 void Streams::synchronize() {
   check(failure_.exchange(cudaSuccess));
+  const memory::HostWait wait;
   for (const One& one : all_)
     if (const cudaStream_t stream = one.stream.load()) check(cudaStreamSynchronize(stream));
 }
@@ -157,7 +165,7 @@ void Marks::wait_for(std::uint64_t mark) noexcept {
     const cudaEvent_t first = marks_.front().event;
     const std::uint64_t passed = passed_;
     lock.unlock();
-    cudaEventSynchronize(first);  // failures last, and the next launch reports them
+    wait_on_host(first);  // failures last, and the next launch reports them
     lock.lock();
     if (passed_ == passed) drop_first();
   }

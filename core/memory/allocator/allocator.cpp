@@ -9,6 +9,7 @@
 #include "bytetape/core/memory/allocator/packing.h"
 #include "bytetape/core/memory/allocator/policy.h"
 #include "bytetape/core/memory/allocators.h"
+#include "bytetape/core/memory/recording/recording_hooks.h"
 
 namespace bytetape::memory {
 namespace {
@@ -22,7 +23,7 @@ void each_segment(const Policies& policies, const Pools& pools, const Pools& clo
 }
 
 void report_step(const Allocator& a, std::uint32_t number, bool begins) {
-  if (has_device_times.load(std::memory_order_relaxed) && !a.device().is_meta) [[unlikely]]
+  if (is_recording.load(std::memory_order_relaxed)) [[unlikely]]
     note_step(a, number, begins);
 }
 

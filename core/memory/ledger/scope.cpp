@@ -4,6 +4,7 @@
 
 #include "bytetape/core/error.h"
 #include "bytetape/core/memory/allocator/as_thread.h"
+#include "bytetape/core/memory/ledger/host_wait.h"
 #include "bytetape/core/memory/ledger/thread_number.h"
 
 namespace bytetape::memory {
@@ -11,6 +12,12 @@ namespace bytetape::memory {
 NameId Scope::path_below_current(std::string_view name) {
   check<ValueError>(!name.empty(), "a memory::Scope needs a name");
   return join_path(ambient.scope.module, name);
+}
+
+void HostWait::note(bool begins) noexcept {
+  static const NameId name = intern(host_wait_name);
+  const ScopeIds& scope = ambient.scope;
+  if (scope.op != name) note_scope(scope, scope.with(scope.module, name, scope.phase), begins);
 }
 
 std::uint64_t thread_number() {

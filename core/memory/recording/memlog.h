@@ -19,6 +19,9 @@
 ///     L  JSON: {"device", "limit"}: a limit for the device's records from here on
 ///     M  marks, column by column
 ///     K  device work, column by column
+///     W  work counts, column by column
+///     S  counted steps, column by column
+///     C  JSON: {"device", "processor", "bytes_per_s", "flop_per_s"}: a device's ceilings
 ///     E  JSON: {"device", "outside", "others", "external", "statistics"} at the device's end
 ///     Z  nothing: the recording ended
 ///
@@ -56,6 +59,11 @@ class LogWriter {
   void records(std::uint32_t device, std::vector<Record> records);
   void marks(std::vector<Mark> marks);
   void device_work(std::vector<DeviceWork> work);
+  /// Rows of one table (WorkCount::table), which no other call may have.
+  void work_counts(std::vector<WorkCount> rows);
+  /// Steps with tables from earlier calls of work_counts(), in the order of their ends.
+  void counted_steps(std::vector<CountedStep> steps);
+  void ceilings(const Ceilings& c);
   void device_end(std::uint32_t device, const Statistics& books, std::optional<Outside> outside, External external);
   void end();
   /// Flushes the process's buffers.

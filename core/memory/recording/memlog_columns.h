@@ -59,6 +59,28 @@ void each_column(const DeviceWork*, F f) {
   f([](auto& w) -> auto& { return w.bytes; });
 }
 
+/// The same for work counts.
+template <class F>
+void each_column(const WorkCount*, F f) {
+  f([](auto& w) -> auto& { return w.table; });
+  f([](auto& w) -> auto& { return w.device; });
+  f([](auto& w) -> auto& { return w.module; });
+  f([](auto& w) -> auto& { return w.op; });
+  f([](auto& w) -> auto& { return w.phase; });
+  f([](auto& w) -> auto& { return w.precision; });
+  f([](auto& w) -> auto& { return w.launches; });
+  f([](auto& w) -> auto& { return w.flop; });
+  f([](auto& w) -> auto& { return w.bytes; });
+}
+/// The same for counted steps.
+template <class F>
+void each_column(const CountedStep*, F f) {
+  f([](auto& s) -> auto& { return s.step; });
+  f([](auto& s) -> auto& { return s.step_device; });
+  f([](auto& s) -> auto& { return s.table; });
+  f([](auto& s) -> auto& { return s.time; });
+}
+
 /// Replaces times by the differences that a file has, or the reverse. `before` is the time of the previous row, or 0.
 template <class Row>
 void to_differences(Row& row, std::uint64_t& before) {
@@ -68,6 +90,7 @@ inline void to_differences(DeviceWork& w, std::uint64_t& before) {
   w.end -= w.begin;
   w.begin -= std::exchange(before, w.begin);
 }
+inline void to_differences(WorkCount&, std::uint64_t&) {}  // has no time
 template <class Row>
 void from_differences(Row& row, std::uint64_t& before) {
   row.time = before += row.time;
@@ -76,6 +99,8 @@ inline void from_differences(DeviceWork& w, std::uint64_t& before) {
   w.begin = before += w.begin;
   w.end += w.begin;
 }
+
+inline void from_differences(WorkCount&, std::uint64_t&) {}
 
 /// Calls f(name) for each cell that is a NameId.
 template <class F>
@@ -90,6 +115,13 @@ template <class F>
 void each_name(DeviceWork& w, F f) {
   for (NameId* name : {&w.name, &w.module, &w.op}) f(*name);
 }
+
+template <class F>
+void each_name(WorkCount& w, F f) {
+  for (NameId* name : {&w.module, &w.op}) f(*name);
+}
+template <class F>
+void each_name(CountedStep&, F) {}
 
 /// The bytes of a row.
 template <class Row>

@@ -9,6 +9,7 @@
 #include "bytetape/core/memory/recording/memlog.h"
 #include "bytetape/core/memory/recording/memlog_columns.h"
 #include "bytetape/core/memory/report/statistics_json.h"
+#include "bytetape/core/memory/text/ceilings_json.h"
 #include "bytetape/core/memory/text/json.h"
 
 namespace bytetape::memory {
@@ -97,6 +98,17 @@ class Reader {
       case 'K':
         for (const DeviceWork& w : rows<DeviceWork>(bytes, 0)) log_.device_work.push_back(w);
         return;
+      case 'W':
+        for (const WorkCount& w : rows<WorkCount>(bytes, 0)) {
+          check_table(w);
+          log_.work_counts.push_back(w);
+        }
+        return;
+      case 'S':
+        for (const CountedStep& s : rows<CountedStep>(bytes, 0)) log_.counted_steps.push_back(s);
+        return;
+      case 'C':
+        return take_ceilings(json(bytes));
       case 'E':
         return take_end(json(bytes));
       case 'Z':
@@ -153,6 +165,19 @@ class Reader {
     } catch (const ValueError& e) { check_here(false, e.what()); }
   }
 
+  void take_ceilings(const Json& ceilings) {
+    try {
+      log_.ceilings.push_back(ceilings_from_json(ceilings));
+    } catch (const ValueError& e) { check_here(false, e.what()); }
+  }
+
+  /// Tables are numbered from 0 in the order of the file, so that their rows are adjacent.
+  void check_table(const WorkCount& w) const {
+    const std::uint64_t next = log_.work_counts.empty() ? 0 : std::uint64_t{log_.work_counts.back().table} + 1;
+    check_here(w.table == next || (next > 0 && w.table == next - 1), "expected work of table ", next,
+               " or the one before, found table ", w.table);
+  }
+
   template <class Row>
   std::vector<Row> rows(const std::string& bytes, std::size_t from) {
     const std::size_t left = bytes.size() - from;
@@ -193,13 +218,28 @@ class Reader {
                "found a mark of unknown kind or phase: ", static_cast<int>(m.kind), ", ", static_cast<int>(m.phase));
   }
   void check_row(const DeviceWork& w) const {
-    for (const std::uint32_t device : {w.device, w.step_device})
-      check_here(device < log_.devices.size(), "expected a device below ", log_.devices.size(), ", found ", device);
+    check_device(w.device);
+    check_device(w.step_device);
     check_here(static_cast<int>(w.kind) < device_work_kinds && static_cast<int>(w.phase) < phase_count,
                "found device work of unknown kind or phase: ", static_cast<int>(w.kind), ", ",
                static_cast<int>(w.phase));
     check_here(w.begin <= w.end, "expected device work that ends after its begin, found a begin of ", w.begin,
                " ns and an end of ", w.end, " ns");
+  }
+
+  void check_device(std::uint32_t device) const {
+    check_here(device < log_.devices.size(), "expected a device below ", log_.devices.size(), ", found ", device);
+  }
+  void check_row(const WorkCount& w) const {
+    check_device(w.device);
+    check_here(static_cast<int>(w.phase) < phase_count && static_cast<int>(w.precision) < precision_count,
+               "found work of unknown phase or precision: ", static_cast<int>(w.phase), ", ",
+               static_cast<int>(w.precision));
+  }
+  void check_row(const CountedStep& s) const {
+    check_device(s.step_device);
+    const std::uint64_t tables = log_.work_counts.empty() ? 0 : std::uint64_t{log_.work_counts.back().table} + 1;
+    check_here(s.table < tables || s.table == no_work, "expected a table of work below ", tables, ", found ", s.table);
   }
 
   Json json(const std::string& bytes) const {

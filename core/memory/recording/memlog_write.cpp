@@ -10,6 +10,7 @@
 #include "bytetape/core/memory/recording/memlog.h"
 #include "bytetape/core/memory/recording/memlog_columns.h"
 #include "bytetape/core/memory/report/statistics_json.h"
+#include "bytetape/core/memory/text/ceilings_json.h"
 #include "bytetape/core/memory/text/json.h"
 #include "bytetape/core/write_file.h"
 
@@ -78,6 +79,10 @@ void LogWriter::device_work(std::vector<DeviceWork> work) {
   std::sort(work.begin(), work.end(), [](const DeviceWork& a, const DeviceWork& b) { return a.begin < b.begin; });
   rows('K', std::move(work));
 }
+
+void LogWriter::work_counts(std::vector<WorkCount> rows) { this->rows('W', std::move(rows)); }
+void LogWriter::counted_steps(std::vector<CountedStep> steps) { rows('S', std::move(steps)); }
+void LogWriter::ceilings(const Ceilings& c) { chunk('C', json_text(ceilings_json(c))); }
 
 template <class Row>
 void LogWriter::rows(char kind, std::vector<Row> rows) {

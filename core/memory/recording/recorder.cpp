@@ -6,6 +6,7 @@
 
 #include "bytetape/core/memory/allocator.h"
 #include "bytetape/core/memory/recording/step_timer.h"
+#include "bytetape/core/memory/recording/work_counter.h"
 
 namespace bytetape::memory {
 
@@ -24,6 +25,13 @@ Recorder::~Recorder() {
   }
   wakes_.notify_one();
   thread_.join();
+}
+
+void Recorder::add_ceilings(const std::vector<Ceilings>& all) {
+  const std::lock_guard lock(writing_);
+  guarded([&] {
+    for (const Ceilings& c : all) writer_.ceilings(c);
+  });
 }
 
 void Recorder::attach(Allocator& a) {
@@ -126,10 +134,12 @@ void Recorder::drain() {
   }
   const std::vector<Mark> scopes = marks().take();
   const std::vector<DeviceWork> work = timer_ ? in_file(timer_->take()) : std::vector<DeviceWork>();
+  const std::vector<WorkCounter::Counted> counted = work_counter().take();
   guarded([&] {
     for (const Chunk& c : chunks) writer_.records(c.device, c.records);
     writer_.marks(scopes);
     writer_.device_work(work);
+    write_counts(counted);
     writer_.flush();
   });
 }
@@ -148,6 +158,24 @@ std::vector<DeviceWork> Recorder::in_file(const std::vector<TimedWork>& timed) c
     w.end = std::max(w.begin, w.end - std::min(start_, w.end));
   }
   return all;
+}
+
+/// Writes the work of steps that ended. Leaves out steps and work of devices without an allocator.
+void Recorder::write_counts(const std::vector<WorkCounter::Counted>& counted) {
+  std::vector<CountedStep> steps;
+  for (const WorkCounter::Counted& step : counted) {
+    const auto its = numbers_.find(to_string(step.device));
+    if (its == numbers_.end()) continue;
+    std::vector<WorkCount> rows;
+    for (const auto& [key, sum] : step.work)
+      if (const auto device = numbers_.find(to_string(key.device)); device != numbers_.end())
+        rows.push_back(
+            {0, device->second, key.module, key.op, sum.launches, key.phase, key.precision, sum.flop, sum.bytes});
+    const auto [table, is_new] = tables_.number_of(rows);
+    if (is_new) writer_.work_counts(rows);
+    steps.push_back({step.time - std::min(start_, step.time), step.number, its->second, table});
+  }
+  writer_.counted_steps(std::move(steps));
 }
 
 void Recorder::guarded(const std::function<void()>& write) {

@@ -9,8 +9,11 @@
 #include <thread>
 #include <vector>
 
+#include "bytetape/core/memory/ceilings.h"
 #include "bytetape/core/memory/ledger/track.h"
 #include "bytetape/core/memory/recording/memlog.h"
+#include "bytetape/core/memory/recording/work_counter.h"
+#include "bytetape/core/memory/recording/work_tables.h"
 
 namespace bytetape::memory {
 
@@ -30,6 +33,8 @@ class Recorder {
            std::shared_ptr<StepTimer> timer = nullptr);
   ~Recorder();
 
+  /// Writes the devices' ceilings.
+  void add_ceilings(const std::vector<Ceilings>& all);
   /// Records the allocator's current state, and its events from now on.
   void attach(Allocator& a);
   /// Stops recording the allocator and writes its final totals.
@@ -59,6 +64,7 @@ class Recorder {
   void poll_timer();
   void drain();
   std::vector<DeviceWork> in_file(const std::vector<TimedWork>& timed) const;
+  void write_counts(const std::vector<WorkCounter::Counted>& counted);
   void guarded(const std::function<void()>& write);
 
   const std::uint64_t start_ = now();
@@ -68,8 +74,9 @@ class Recorder {
   std::map<const Allocator*, Device> devices_;
   std::uint32_t devices_made_ = 0;
   std::map<std::string, std::uint32_t> numbers_;  // numbers of the last devices of each name
-  std::exception_ptr failure_;                    // the first error; nothing is written after it
-  std::exception_ptr timer_failure_;              // of the device times, without which the file is complete
+  WorkTables tables_;
+  std::exception_ptr failure_;        // the first error; nothing is written after it
+  std::exception_ptr timer_failure_;  // of the device times, without which the file is complete
 
   std::mutex waiting_;  // guards the members below
   std::condition_variable wakes_;

@@ -12,9 +12,12 @@
 #include "bytetape/core/error.h"
 #include "bytetape/core/memory/allocator.h"
 #include "bytetape/core/memory/allocators.h"
+#include "bytetape/core/memory/ceilings.h"
 #include "bytetape/core/memory/ledger/scope.h"
 #include "bytetape/core/memory/recording/recorder.h"
 #include "bytetape/core/memory/recording/step_timer.h"
+#include "bytetape/core/memory/recording/work_counter.h"
+#include "bytetape/core/memory/work.h"
 
 namespace bytetape::memory {
 namespace {
@@ -54,6 +57,13 @@ bool is_there(const std::string& path) {
   return std::filesystem::is_regular_file(path, ignored);
 }
 
+/// The ceilings that a recording keeps, so that readers of the file need no other one.
+std::vector<Ceilings> ceilings_for(const RecordingOptions& options) {
+  if (!options.ceilings.empty()) return read_ceilings(options.ceilings);
+  const std::string file = default_ceilings_file();
+  return is_there(file) ? read_ceilings(file) : std::vector<Ceilings>();
+}
+
 // The registry is not locked while a timer waits, because timers list the allocators.
 std::shared_ptr<StepTimer> running_timer() {
   Registry& r = registry();
@@ -84,7 +94,12 @@ void note_limit(const Allocator& a) {
 }
 
 void note_step(const Allocator& a, std::uint32_t number, bool begins) {
-  const std::shared_ptr<StepTimer> timer = running_timer();
+  if (!marks().counts_here()) return;
+  if (begins)
+    work_counter().begin(a, number);
+  else
+    work_counter().end(a, number);
+  const std::shared_ptr<StepTimer> timer = a.device().is_meta ? nullptr : running_timer();
   if (!timer) return;
   if (begins)
     timer->begin(a, number);
@@ -108,7 +123,9 @@ std::unique_ptr<Recorder> start_recorder(const std::string& path, const std::str
   const std::string what = program.empty() ? name_of_process() + (of ? ", predicted" : "") : program;
   std::shared_ptr<StepTimer> timer;
   if (options.device_times_every) timer = std::make_shared<StepTimer>(device_timer(), options.device_times_every);
+  const std::vector<Ceilings> ceilings = ceilings_for(options);
   auto recorder = std::make_unique<Recorder>(path, what, of, timer);
+  recorder->add_ceilings(ceilings);
   if (!of) {
     r.file = absolute(path);
     r.recorder = recorder.get();
@@ -117,7 +134,8 @@ std::unique_ptr<Recorder> start_recorder(const std::string& path, const std::str
   r.running = recorder.get();
   (of ? r.predicted_to : r.path) = path;
   r.timer = std::move(timer);
-  has_device_times = r.timer != nullptr;
+  work_counter().start();
+  ++work_counters;
   is_recording = true;
   return recorder;
 }
@@ -134,7 +152,8 @@ void finish_recorder(std::unique_ptr<Recorder> recorder) {
     }
   } const ends;
   is_recording = false;
-  has_device_times = false;
+  --work_counters;
+  work_counter().stop();
   recorder->stop_device_times();
   {
     Registry& r = registry();

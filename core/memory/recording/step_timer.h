@@ -5,14 +5,14 @@
 #include <vector>
 
 #include "bytetape/core/memory/recording/device_timer.h"
+#include "bytetape/core/memory/recording/open_steps.h"
 
 namespace bytetape::memory {
 
 class Allocator;
 
 /// Chooses the steps of a recording that a DeviceTimer times, and collects their work until the recorder takes it. The
-/// steps of each device are counted on their own. A thread's work belongs to its last begun step of a GPU, or else to
-/// its last begun step.
+/// steps of each device are counted on their own. OpenSteps defines the step that a thread works for.
 class StepTimer {
  public:
   /// Starts `timer` and times every `every`-th step of each device, counted from 1. `every` must not be 0.
@@ -37,15 +37,7 @@ class StepTimer {
   std::vector<TimedWork> take();
 
  private:
-  struct Open {
-    const Allocator* device;
-    std::uint64_t thread;
-    std::uint32_t number;
-    bool is_timed;
-  };
-  using Steps = std::vector<Open>;
   TimedStep step_of_this_thread() const;
-  Steps::iterator own(const Allocator& device);
   void control_timer();
 
   DeviceTimer& timer_;
@@ -55,7 +47,7 @@ class StepTimer {
   bool runs_ = true, is_timing_ = false;
 
   mutable std::mutex steps_mutex_;
-  Steps open_;                                       // the oldest first
+  OpenSteps open_;
   std::map<const Allocator*, std::uint64_t> begun_;  // number of steps begun on each device
 
   std::mutex work_mutex_;

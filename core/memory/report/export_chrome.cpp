@@ -34,6 +34,12 @@ class ChromeWriter {
  public:
   ChromeWriter(const Log& log, std::ostream& out) : log_(log), out_(out) {
     for (const std::string& name : log.names) names_.push_back(quoted(name));
+    for (const WorkCount& w : log.work_counts) {
+      Work& sum = tables_[w.table];
+      sum.flop += w.flop;
+      sum.bytes += w.bytes;
+    }
+    for (const CountedStep& s : log.counted_steps) counted_[{s.step_device, s.step}][s.time] = tables_[s.table];
   }
 
   void write() {
@@ -109,10 +115,11 @@ class ChromeWriter {
           break;
         case EventKind::step_begin:
           steps[r.event.step] = ++ids_;
-          step(pid, r, 'b', ids_);
+          step(pid, r, 'b', ids_, "");
           break;
         case EventKind::step_end:
-          if (const auto at = steps.find(r.event.step); at != steps.end()) step(pid, r, 'e', at->second);
+          if (const auto at = steps.find(r.event.step); at != steps.end())
+            step(pid, r, 'e', at->second, work_of_step(pid, r));
           break;
         case EventKind::argument:
         case EventKind::result:
@@ -171,9 +178,19 @@ class ChromeWriter {
     line(R"({{"ph":"C","pid":{},"tid":0,"ts":{},"name":"allocated","args":{{{}}}}})", pid, stamp(time), values);
   }
 
-  void step(std::size_t pid, const Record& r, char ph, std::size_t id) {
-    line(R"({{"ph":"{}","cat":"step","id":{},"pid":{},"tid":0,"ts":{},"name":"step {}"}})", ph, id, pid, stamp(r.time),
-         r.event.step);
+  void step(std::size_t pid, const Record& r, char ph, std::size_t id, const std::string& arguments) {
+    line(R"({{"ph":"{}","cat":"step","id":{},"pid":{},"tid":0,"ts":{},"name":"step {}"{}}})", ph, id, pid,
+         stamp(r.time), r.event.step, arguments);
+  }
+
+  /// The arguments of a step's end, whose work was counted just before; "" if it was not.
+  std::string work_of_step(std::size_t pid, const Record& end) const {
+    const auto steps = counted_.find({static_cast<std::uint32_t>(pid - first_device), end.event.step});
+    if (steps == counted_.end()) return "";
+    const auto later = steps->second.upper_bound(end.time);
+    if (later == steps->second.begin()) return "";
+    const Work& work = std::prev(later)->second;
+    return fmt::format(R"(,"args":{{"flop":{},"bytes":{}}})", work.flop, work.bytes);
   }
 
   void instant(const Record& r, const std::string& device) {
@@ -224,8 +241,14 @@ class ChromeWriter {
     std::multimap<std::uint64_t, std::size_t> busy_;  // by the time at which their work ends
   };
 
+  struct Work {
+    std::uint64_t flop = 0, bytes = 0;
+  };
+
   const Log& log_;
   std::ostream& out_;
+  std::map<std::uint32_t, Work> tables_;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::map<std::uint64_t, Work>> counted_;  // by device and number
   std::vector<std::string> names_;
   std::size_t tracks_ = 1;  // number of the next track of device work
   std::size_t ids_ = 0;     // ids given to steps and arrows

@@ -1,11 +1,13 @@
 #include <fmt/format.h>
 
+#include <cmath>
 #include <iterator>
 #include <ostream>
 #include <string>
 
 #include "bytetape/core/memory/export.h"
 #include "bytetape/core/memory/report/utf8.h"
+#include "bytetape/core/memory/times.h"
 
 namespace bytetape::memory {
 namespace {
@@ -39,6 +41,18 @@ void write_csv(const Log& log, std::ostream& out) {
       out << line;
     }
   }
+}
+
+void write_times_csv(const Log& log, std::ostream& out) {
+  out << "step,module,op,phase,calls,host_ns,device_ns,flop,bytes,least_ns\n";
+  for (const StepTime& step : step_times(log))
+    for (const OpTime& r : step.rows) {
+      const auto counted = [&](auto value) { return step.is_counted ? fmt::format("{}", value) : ""; };
+      out << fmt::format("{},{},{},{},{},{},{},{},{},{}\n", step.step, cell(utf8(log.names[r.module])),
+                         cell(utf8(log.names[r.op])), to_string(r.phase), r.calls, r.time,
+                         step.device ? fmt::format("{}", r.device_time) : "", counted(r.flop), counted(r.bytes),
+                         r.least_time ? counted(std::llround(*r.least_time)) : "");
+    }
 }
 
 }  // namespace bytetape::memory

@@ -4,10 +4,12 @@
 #include <cstdint>
 #include <map>
 #include <set>
+#include <span>
 #include <tuple>
 #include <utility>
 
 #include "bytetape/core/memory/report/report_scopes.h"
+#include "bytetape/core/memory/report/scope_work.h"
 #include "bytetape/core/memory/report/work_of_steps.h"
 
 namespace bytetape::memory {
@@ -118,8 +120,7 @@ OpTime within_step(OpTime scope) {
 }
 
 StepTime time_of(const Begun& step, const Stretches& all) {
-  StepTime result{
-      .step = step.step, .step_device = step.device, .begin = step.begin, .end = step.end, .rows = {}, .device = {}};
+  StepTime result{.step = step.step, .step_device = step.device, .begin = step.begin, .end = step.end};
   Rows rows;
   auto next =
       static_cast<std::size_t>(std::upper_bound(all.time.begin(), all.time.end(), step.begin) - all.time.begin());
@@ -150,6 +151,36 @@ void add_device_time(StepTime& step, const std::vector<WorkShare>& work) {
   step.device = device;
 }
 
+/// Adds the work of a table.
+void add_work(StepTime& step, const Log& log, std::span<const WorkCount> table) {
+  Rows rows(step.rows);
+  for (const ScopeWork& w : scope_work(log, table)) {
+    OpTime& row = rows.of(within_step({.module = w.module, .op = w.op, .phase = w.phase}));
+    row.flop += w.work.all_flop();
+    row.bytes += w.work.bytes;
+    row.least_time = row.least_time && w.least_time ? std::optional(*row.least_time + *w.least_time) : std::nullopt;
+    step.has_gpu_work = step.has_gpu_work || is_gpu(log.devices[w.device]);
+  }
+  step.rows = rows.sorted();
+}
+
+void add_table(StepTime& step, const Log& log, std::uint32_t table) {
+  step.is_counted = true;
+  add_work(step, log, std::ranges::equal_range(log.work_counts, table, {}, &WorkCount::table));
+}
+
+void add_counts(std::vector<StepTime>& times, const Log& log) {
+  std::multimap<std::pair<std::uint32_t, std::uint32_t>, StepTime*> by_number;  // of each device
+  for (StepTime& s : times) by_number.emplace(std::pair(s.step_device, s.step), &s);
+  for (const CountedStep& counted : log.counted_steps) {
+    const auto [first, last] = by_number.equal_range({counted.step_device, counted.step});
+    const auto at = std::find_if(first, last, [&](const auto& s) {
+      return !s.second->is_counted && s.second->begin <= counted.time && counted.time <= s.second->end;
+    });
+    if (at != last) add_table(*at->second, log, counted.table);
+  }
+}
+
 }  // namespace
 
 std::vector<StepTime> step_times(const Log& log) {
@@ -164,43 +195,59 @@ std::vector<StepTime> step_times(const Log& log) {
     if (!log.complete && !own.time.empty() && step.end > own.time.back()) continue;
     times.push_back(time_of(step, own));
   }
-  if (log.device_work.empty()) return times;
-  const std::vector<std::vector<WorkShare>> work = work_of_steps(log, times);
-  for (std::size_t i = 0; i < times.size(); ++i) add_device_time(times[i], work[i]);
+  if (!log.device_work.empty()) {
+    const std::vector<std::vector<WorkShare>> work = work_of_steps(log, times);
+    for (std::size_t i = 0; i < times.size(); ++i) add_device_time(times[i], work[i]);
+  }
+  add_counts(times, log);
   return times;
+}
+
+std::vector<StepTime> step_work(const Log& log) {
+  std::vector<StepTime> steps;
+  for (const CountedStep& counted : log.counted_steps) {
+    StepTime& step = steps.emplace_back(StepTime{.step = counted.step, .step_device = counted.step_device});
+    add_table(step, log, counted.table);
+  }
+  return steps;
 }
 
 StepTime mean_of(const std::vector<StepTime>& steps) {
   if (steps.empty()) return {};
   Rows rows;
-  StepTime mean{.step = steps.front().step,
-                .step_device = steps.front().step_device,
-                .begin = 0,
-                .end = 0,
-                .rows = {},
-                .device = {}};
+  StepTime mean{.step = steps.front().step, .step_device = steps.front().step_device, .begin = 0, .end = 0};
   DeviceTime device;
-  std::uint64_t timed = 0;
+  std::uint64_t timed = 0, counted = 0;
   for (const StepTime& s : steps) {
+    counted += s.is_counted;
+    mean.has_gpu_work = mean.has_gpu_work || s.has_gpu_work;
     mean.end += s.time();
     for (const OpTime& r : s.rows) {
       OpTime& row = rows.of(r);
       row.calls += r.calls;
       row.time += r.time;
       row.device_time += r.device_time;
+      row.flop += r.flop;
+      row.bytes += r.bytes;
+      row.least_time = row.least_time && r.least_time ? std::optional(*row.least_time + *r.least_time) : std::nullopt;
     }
     if (!s.device) continue;
     ++timed;
     device.end += s.device->span();
     device.busy += s.device->busy;
   }
-  const std::uint64_t n = steps.size(), n_timed = std::max<std::uint64_t>(timed, 1);
+  const std::uint64_t n = steps.size(), n_timed = std::max<std::uint64_t>(timed, 1),
+                      n_counted = std::max<std::uint64_t>(counted, 1);
+  mean.is_counted = counted > 0;
   mean.end /= n;
   mean.rows = rows.sorted();
   for (OpTime& r : mean.rows) {
     r.calls = (r.calls + n / 2) / n;
     r.time /= n;
     r.device_time /= n_timed;
+    r.flop /= n_counted;
+    r.bytes /= n_counted;
+    if (r.least_time) *r.least_time /= static_cast<double>(n_counted);
   }
   if (timed) mean.device = DeviceTime{0, device.end / timed, device.busy / timed};
   return mean;

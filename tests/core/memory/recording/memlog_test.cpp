@@ -168,6 +168,104 @@ TEST(Memlog, IsReadUpToDamagedDeviceWork) {
   EXPECT_EQ(read_behind_a_device(packed_chunk('K', "")).damage, "") << "no work";
 }
 
+std::vector<WorkCount> some_counts(std::uint32_t table) {
+  return {{.table = table,
+           .device = 1,
+           .module = intern("net"),
+           .op = intern("matmul"),
+           .launches = 3,
+           .phase = Phase::backward,
+           .precision = Precision::tf32,
+           .flop = std::uint64_t{1} << 40,
+           .bytes = 4096},
+          {.table = table, .op = intern("relu"), .launches = 1, .bytes = 7}};
+}
+
+TEST(Memlog, HasTheWorkOfStepsAndCeilings) {
+  const test::TemporaryDir dir;
+  const std::string path = dir / "run.memlog";
+  LogWriter writer(path, "a");
+  writer.device("cpu", 100, 100);
+  writer.device("cuda:0", 100, 100);
+  Ceilings ceilings{.device = "cuda:0", .processor = "a GPU", .bytes_per_s = 3e12};
+  ceilings.flop_per_s[static_cast<std::size_t>(Precision::bf16)] = 7.5e14;
+  writer.ceilings(ceilings);
+  writer.work_counts(some_counts(0));
+  writer.work_counts(some_counts(1));
+  writer.counted_steps(
+      {{.time = 50, .step = 7, .step_device = 1, .table = 1}, {.time = 90, .step = 8, .table = no_work}});
+  writer.end();
+  const Log log = read_log(path);
+  EXPECT_EQ(log.damage, "");
+  ASSERT_EQ(log.work_counts.size(), 4u);
+  const WorkCount& w = log.work_counts[2];
+  EXPECT_EQ(log.names[w.module] + " " + log.names[w.op], "net matmul");
+  EXPECT_EQ(std::tuple(w.table, w.device, w.launches, w.flop, w.bytes),
+            std::tuple(1u, 1u, 3u, std::uint64_t{1} << 40, 4096u));
+  EXPECT_EQ(std::tuple(w.phase, w.precision), std::tuple(Phase::backward, Precision::tf32));
+  ASSERT_EQ(log.counted_steps.size(), 2u);
+  const CountedStep &a = log.counted_steps[0], &b = log.counted_steps[1];
+  EXPECT_EQ(std::tuple(a.time, a.step, a.step_device, a.table), std::tuple(50u, 7u, 1u, 1u));
+  EXPECT_EQ(std::tuple(b.time, b.step, b.step_device, b.table), std::tuple(90u, 8u, 0u, no_work));
+  ASSERT_EQ(log.ceilings.size(), 1u);
+  EXPECT_EQ(log.ceilings[0].device + ", " + log.ceilings[0].processor, "cuda:0, a GPU");
+  EXPECT_EQ(log.ceilings[0].bytes_per_s, 3e12);
+  EXPECT_EQ(log.ceilings[0].flop_per_s, ceilings.flop_per_s);
+}
+
+TEST(Memlog, IsReadUpToDamagedWorkOfSteps) {
+  const auto packed = []<class Row>(char kind, const std::vector<Row>& rows) {
+    std::string bytes;
+    append_columns(rows, bytes);
+    EXPECT_EQ(bytes.size(), rows.size() * row_bytes<Row>());
+    return packed_chunk(kind, bytes);
+  };
+  const auto damage = [&](const auto& change) {
+    WorkCount w;
+    change(w);
+    return read_behind_a_device(packed('W', std::vector{w})).damage;
+  };
+  EXPECT_EQ(damage([](WorkCount&) {}), "");
+  EXPECT_THAT(damage([](WorkCount& w) { w.table = 1; }), HasSubstr("expected work of table 0"));
+  EXPECT_THAT(damage([](WorkCount& w) { w.device = 1; }), HasSubstr("expected a device below 1, found 1"));
+  EXPECT_THAT(damage([](WorkCount& w) { w.module = 1; }), HasSubstr("expected a name below 1, found 1"));
+  EXPECT_THAT(damage([](WorkCount& w) { w.op = 1; }), HasSubstr("expected a name below 1, found 1"));
+  EXPECT_THAT(damage([](WorkCount& w) { w.phase = Phase{5}; }), HasSubstr("work of unknown phase or precision"));
+  EXPECT_THAT(damage([](WorkCount& w) { w.precision = Precision{5}; }), HasSubstr("unknown phase or precision"));
+  EXPECT_THAT(read_behind_a_device(packed_chunk('W', "short")).damage, HasSubstr("expected whole rows of 38 bytes"));
+  const auto tables = [&](std::initializer_list<std::uint32_t> numbers) {
+    std::vector<WorkCount> rows;
+    for (const std::uint32_t number : numbers) rows.push_back({.table = number});
+    return read_behind_a_device(packed('W', rows)).damage;
+  };
+  EXPECT_EQ(tables({0, 0, 1, 2, 2}), "");
+  EXPECT_THAT(tables({0, 1, 0}), HasSubstr("expected work of table 2 or the one before, found table 0"));
+  EXPECT_THAT(tables({0, 2}), HasSubstr("expected work of table 1 or the one before, found table 2"));
+
+  const auto damaged_step = [&](CountedStep s) {
+    return read_behind_a_device(packed('W', std::vector<WorkCount>(1)) + packed('S', std::vector{s})).damage;
+  };
+  EXPECT_EQ(damaged_step({}), "");
+  EXPECT_EQ(damaged_step({.table = no_work}), "");
+  EXPECT_THAT(damaged_step({.table = 1}), HasSubstr("expected a table of work below 1, found 1"));
+  EXPECT_THAT(damaged_step({.step_device = 1}), HasSubstr("expected a device below 1, found 1"));
+  EXPECT_THAT(read_behind_a_device(packed('S', std::vector<CountedStep>(1))).damage,
+              HasSubstr("expected a table of work below 0, found 0"));
+}
+
+TEST(Memlog, IsReadUpToDamagedCeilings) {
+  const auto damage = [](const std::string& json) { return read_behind_a_device(packed_chunk('C', json)).damage; };
+  EXPECT_EQ(damage(R"({"device":"cpu","processor":"","bytes_per_s":1e9,"flop_per_s":{}})"), "");
+  EXPECT_THAT(damage(R"({"device":"cpu","processor":"","bytes_per_s":0,"flop_per_s":{}})"),
+              HasSubstr("expected a positive 'bytes_per_s', found 0"));
+  EXPECT_THAT(damage(R"({"device":"cpu","processor":"","bytes_per_s":1e9,"flop_per_s":{"f32":-1}})"),
+              HasSubstr("expected a positive 'f32', found -1"));
+  EXPECT_THAT(damage(R"({"device":"cpu","processor":"","bytes_per_s":1e9})"), HasSubstr("an object as 'flop_per_s'"));
+  EXPECT_THAT(damage(R"({"device":7,"processor":"","bytes_per_s":1e9,"flop_per_s":{}})"),
+              HasSubstr("expected a text as 'device'"));
+  EXPECT_THAT(damage(R"({"processor":"","device":"cpu","flop_per_s":{}})"), HasSubstr("a number as 'bytes_per_s'"));
+}
+
 TEST(Memlog, IsReadUpToAChunkOfAnotherLength) {
   const std::string chunk = packed_chunk('N', std::string("net\0relu\0", 9));
   const auto damage = [&](auto change) {

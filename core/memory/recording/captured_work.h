@@ -1,0 +1,53 @@
+#pragma once
+#include <compare>
+#include <cstdint>
+#include <map>
+
+#include "bytetape/core/device/device.h"
+#include "bytetape/core/memory/ledger/scope_ids.h"
+#include "bytetape/core/memory/work_count.h"
+
+namespace bytetape::memory {
+
+/// What a count is of.
+struct WorkKey {
+  Device device;
+  NameId module = 0, op = 0;
+  Phase phase = Phase::setup;
+  Precision precision = Precision::f32;
+
+  bool operator<(const WorkKey& other) const;
+};
+struct WorkSum {
+  std::uint32_t launches = 0;
+  std::uint64_t flop = 0, bytes = 0;
+
+  void operator+=(const WorkSum& other);
+};
+using WorkSums = std::map<WorkKey, WorkSum>;
+
+/// The work of a captured step. A replay launches it without the host's kernels, so it is counted while the step is
+/// recorded, whether a Recording runs or not, and again at each replay.
+class CapturedWork {
+ public:
+  /// Counts the work of its thread into `to` while it lives, instead of into the recording.
+  class Scope {
+   public:
+    [[nodiscard]] explicit Scope(CapturedWork& to);
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    CapturedWork* const outer_;
+  };
+
+  void add(const WorkKey& key, const WorkSum& sum) { sums_[key] += sum; }
+  /// Adds the work to the recording's step. Does nothing if no recording runs.
+  void count_replay() const;
+
+ private:
+  WorkSums sums_;
+};
+
+}  // namespace bytetape::memory

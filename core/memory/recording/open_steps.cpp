@@ -1,0 +1,49 @@
+#include "bytetape/core/memory/recording/open_steps.h"
+
+#include <algorithm>
+
+#include "bytetape/core/memory/allocator.h"
+#include "bytetape/core/memory/ledger/thread_number.h"
+
+namespace bytetape::memory {
+namespace {
+
+bool is_of_gpu(const OpenSteps::Open& o) { return o.device->device().type != DeviceType::cpu; }
+
+}  // namespace
+
+void OpenSteps::begin(const Open& step) {
+  if (const auto old = of(*step.device, step.thread); old != open_.end()) open_.erase(old);  // the new step ended it
+  open_.push_back(step);
+}
+
+bool OpenSteps::end(const Allocator& device, std::uint32_t number) {
+  auto at = of(device, thread_number());
+  if (at == open_.end() || at->number != number)  // another thread may end a step
+    at = std::find_if(open_.begin(), open_.end(),
+                      [&](const Open& o) { return o.device == &device && o.number == number; });
+  if (at == open_.end()) return false;
+  open_.erase(at);
+  return true;
+}
+
+const OpenSteps::Open* OpenSteps::of_this_thread() const {
+  const std::uint64_t thread = thread_number();
+  const Open* own = nullptr;
+  for (const Open& o : open_)
+    if (o.thread == thread && (!own || is_of_gpu(o) || !is_of_gpu(*own))) own = &o;
+  if (own || open_.empty()) return own;
+  const auto gpu = std::find_if(open_.begin(), open_.end(), is_of_gpu);
+  return gpu == open_.end() ? &open_.front() : &*gpu;
+}
+
+bool OpenSteps::any_is_timed() const {
+  return std::any_of(open_.begin(), open_.end(), [](const Open& o) { return o.is_timed; });
+}
+
+OpenSteps::Steps::iterator OpenSteps::of(const Allocator& device, std::uint64_t thread) {
+  return std::find_if(open_.begin(), open_.end(),
+                      [&](const Open& o) { return o.device == &device && o.thread == thread; });
+}
+
+}  // namespace bytetape::memory

@@ -1,0 +1,13 @@
+#pragma once
+#include "bytetape/core/memory/ceilings.h"
+#include "bytetape/core/memory/text/json.h"
+
+namespace bytetape::memory {
+
+/// Returns {"device", "processor", "bytes_per_s", "flop_per_s": {"f32", ...}}.
+Json ceilings_json(const Ceilings& c);
+/// Reads that.
+/// Throws ValueError if a field is missing, of another type, or not positive.
+Ceilings ceilings_from_json(const Json& json);
+
+}  // namespace bytetape::memory
