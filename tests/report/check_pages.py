@@ -283,7 +283,9 @@ def check_segments(page):
 ROWS = """currentDevice().steps.map((s) => ({
   step: s.number, time: timeOfStep(currentDevice(), s), device: deviceTimeOf(currentDevice(), s),
   rows: stepTimes(currentDevice(), s).map((r) => [currentDevice().names[r.module], currentDevice().names[r.op],
-    report.phases[r.phase], r.calls, r.time, r.deviceTime]) }))"""
+    report.phases[r.phase], r.calls, r.time, r.deviceTime, r.flop, r.bytes, r.least]) }))"""
+
+WORK = ["FLOP", "moved", "FLOP/s", "B/s", "roofline"]
 
 
 def check_times(page, expected):
@@ -295,7 +297,9 @@ def check_times(page, expected):
         busy = step["device"]["busy"] if step["device"] else 0
         equal(sum(row[5] for row in step["rows"]), busy, f"the sum of the device's times of step {step['step']}")
     equal(found, expected, "where the time of each step went")
+    equal(min(sum(row[i] for row in step["rows"]) > 0 for step in expected[1:] for i in (6, 7, 8)), True, "work is counted")
     tab(page, "times")
+    check_work(page, expected)
     for by in (1, 2, 3):
         page.evaluate(f"document.querySelector('#view .choice button:nth-child({by})').click()")
         *rows, whole = page.evaluate("[...document.querySelectorAll('.times .time')].map((e) => Number(e.dataset.ns))")
@@ -309,6 +313,32 @@ def check_times(page, expected):
     equal(last, [next(s["time"] for s in expected if s["step"] == n) for n in (2, 3)], "times of two steps")
     page.evaluate("setTimes({ beside: null })")
     page.key("p")
+
+
+def check_work(page, expected):
+    """The columns of work are C++'s counts, and their rates are those of the times beside them."""
+    page.evaluate("goToStep(currentDevice(), currentDevice().steps[1]), setTimes({ by: 'call', all: true, beside: null })")
+    page.settle()
+    step = next(s for s in expected if s["step"] == 2)
+    equal(texts(page, ".times th"), ["op", "phase", "calls", "time", "share"] + WORK + [""], "columns with work")
+    flop, moved, flop_rate, byte_rate = page.evaluate("""d3.transpose([...document.querySelectorAll('.times .total')].map((row) =>
+      [...row.querySelectorAll('.decimal')].map((e) => Number(e.dataset.value))))""")
+    equal(flop + moved, [sum(row[i] for row in step["rows"]) for i in (6, 7)], "the work of a step")
+    equal([abs(a / b - 1) < 1e-9 for a, b in ((flop_rate[0], 1e9 * flop[0] / step["time"]), (byte_rate[0], 1e9 * moved[0] / step["time"]))],
+          [True, True], "the rates of a step")
+    rows = page.evaluate("""[...document.querySelectorAll('.times tbody tr')].map((row) =>
+      [row.children[0].textContent, row.children[9].textContent])""")
+    least = 100 * sum(row[8] for row in step["rows"]) / step["time"]
+    shown = float(rows[-1][1].removeprefix("<").removesuffix(" %"))
+    equal(abs(shown - least) <= (1 if rows[-1][1].startswith("<") else 0.51), True, f"the share of the roofline: {rows[-1]} for {least}")
+    page.evaluate("document.querySelectorAll('.times th button')[5].click()")
+    page.settle()
+    values = page.evaluate("""[...document.querySelectorAll('.times tbody tr:not(.total)')].map((row) =>
+      Number(row.querySelectorAll('.decimal')[0].dataset.value))""")
+    equal(values, sorted(values, reverse=True), "the most FLOP first")
+    equal(page.evaluate("[0, 7, 999, 1000, 1234567, 9994e6, 99.96e9, 2e21].map(formatDecimal)"),
+          ["", "7", "999", "1.00 k", "1.23 M", "9.99 G", "100 G", "2000 E"], "decimal numbers")
+    page.evaluate("setTimes({ sort: { by: 'most', reversed: false }, all: false })")
 
 
 def cells(page, selector):
@@ -330,7 +360,7 @@ def check_device_times(page, expected):
     tab(page, "times")
     page.evaluate("goToStep(currentDevice(), currentDevice().steps[1]), setTimes({ by: 'op', all: true, beside: null })")
     page.settle()
-    equal(texts(page, ".times th"), ["op", "phase", "calls", "host", "device", "share", ""], "columns with a device")
+    equal(texts(page, ".times th"), ["op", "phase", "calls", "host", "device", "share"] + WORK + [""], "columns with a device")
     *rows, idle, total = cells(page, ".times tbody tr")
     device = [row[4] for row in rows]
     equal(device, sorted(device, reverse=True), "the device's times, the longest first")
@@ -356,7 +386,7 @@ def check_device_times(page, expected):
     equal("2, with device times" in texts(page, "#view option"), True, "steps with device times are marked")
     page.evaluate("goToStep(currentDevice(), currentDevice().steps[2]), setTimes({ beside: null })")
     page.settle()
-    equal(texts(page, ".times th"), ["op", "phase", "calls", "time", "share", ""], "columns without a device")
+    equal(texts(page, ".times th"), ["op", "phase", "calls", "time", "share"] + WORK + [""], "columns without a device")
     page.evaluate("setTimes({ sort: { by: 'most', reversed: false } }), goToStep(currentDevice(), currentDevice().steps[1])")
     page.settle()
     device = [row[4] for row in cells(page, ".times tbody tr")[:-2]]

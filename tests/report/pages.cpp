@@ -262,7 +262,8 @@ json times_of(const memory::Log& log) {
   for (const memory::StepTime& step : memory::step_times(log)) {
     json rows = json::array();
     for (const memory::OpTime& r : step.rows)
-      rows.push_back({log.names[r.module], log.names[r.op], to_string(r.phase), r.calls, r.time, r.device_time});
+      rows.push_back({log.names[r.module], log.names[r.op], to_string(r.phase), r.calls, r.time, r.device_time, r.flop,
+                      r.bytes, r.least_time ? json(std::llround(*r.least_time)) : json()});
     json device;
     if (step.device)
       device = {{"span", step.device->span()}, {"busy", step.device->busy}, {"idle", step.device->idle()}};
@@ -355,7 +356,8 @@ int main(int argc, char** argv) {
   }
   const std::string folder = argv[1];
   const memory::Log sgd = recorded(folder, "sgd", [](auto p) { return optim::SGD(p, {.lr = 0.01}); });
-  const memory::Log adam = recorded(folder, "adam", [](auto p) { return optim::Adam(p, {}); });
+  memory::Log adam = recorded(folder, "adam", [](auto p) { return optim::Adam(p, {}); });
+  adam.ceilings = {{.device = "cpu", .processor = "of a test", .bytes_per_s = 1.5e10, .flop_per_s = {2e10, 4e10}}};
   memory::write_report(adam, folder + "/one.html");
   memory::write_report({&sgd, &adam, {"a sentence with </script><b>markup</b>\nand(code);", "another"}},
                        folder + "/two.html");

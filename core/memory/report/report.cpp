@@ -15,6 +15,7 @@
 #include "bytetape/core/memory/report/report_scopes.h"
 #include "bytetape/core/memory/report/report_tables.h"
 #include "bytetape/core/memory/report/report_work.h"
+#include "bytetape/core/memory/report/scope_work.h"
 #include "bytetape/core/memory/report/statistics_json.h"
 #include "bytetape/core/memory/text/json.h"
 #include "bytetape/core/write_file.h"
@@ -78,6 +79,17 @@ Json to_json(const ReportWork& w, ReportColumns& columns) {
           {"stream", add(w.stream)},   {"bytes", add(w.bytes)},   {"stepDevice", add(w.step_device)}};
 }
 
+Json to_json(const ReportCounts& c, ReportColumns& columns) {
+  const auto add = [&](const ReportCounts::Column& column) { return to_json(columns.add(column)); };
+  return {{"table", add(c.table)}, {"module", add(c.module)}, {"op", add(c.op)},       {"phase", add(c.phase)},
+          {"flop", add(c.flop)},   {"bytes", add(c.bytes)},   {"least", add(c.least)}, {"isGpus", add(c.is_gpus)}};
+}
+Json to_json(const ReportCounts::Steps& s, ReportColumns& columns) {
+  const auto add = [&](const ReportCounts::Column& column) { return to_json(columns.add(column)); };
+  return {
+      {"elapsed", add(s.elapsed)}, {"step", add(s.step)}, {"stepDevice", add(s.step_device)}, {"table", add(s.table)}};
+}
+
 /// Returns a run's header. Adds its columns to `data`.
 Json to_json(const Log& log, Json& data) {
   ReportColumns columns;
@@ -89,10 +101,19 @@ Json to_json(const Log& log, Json& data) {
                        {"module", to_json(columns.add(s.module))},     {"op", to_json(columns.add(s.op))},
                        {"beginsOp", to_json(columns.add(s.begins_op))}};
   const Json work = to_json(ReportWork(log.device_work), columns);
+  const ReportCounts counted(log);
+  const Json counts = to_json(counted, columns), counted_steps = to_json(counted.steps, columns);
   data.push_back(columns.text());
-  return {
-      {"program", log.program}, {"complete", log.complete}, {"damage", log.damage}, {"fromLedgers", log.from_ledgers},
-      {"names", log.names},     {"scopes", scopes},         {"work", work},         {"devices", devices}};
+  return {{"program", log.program},
+          {"complete", log.complete},
+          {"damage", log.damage},
+          {"fromLedgers", log.from_ledgers},
+          {"names", log.names},
+          {"scopes", scopes},
+          {"work", work},
+          {"counts", counts},
+          {"countedSteps", counted_steps},
+          {"devices", devices}};
 }
 
 /// Formats JSON for a script element. Escapes '<', because a name may contain "</script>".

@@ -13,7 +13,7 @@ const ROLE_COUNT = 10;
 const PHASE = { setup: 0, data: 1, forward: 2, backward: 3, optimizer: 4 };
 
 class Device {
-  constructor(header, { buffer, names, scopes, work, fromLedgers, devices }, index) {
+  constructor(header, { buffer, names, scopes, work, counts, countedSteps, fromLedgers, devices }, index) {
     this.header = header;
     this.index = index;  // number among the run's devices
     this.isRecorded = !fromLedgers;  // ledgers' logs have no times, nor who freed or saved a block
@@ -30,6 +30,7 @@ class Device {
     this.carryForward();
     this.scopes = scopesOf(readTable(buffer, scopes), this.mainThread);
     this.work = new DeviceWork(readTable(buffer, work), devices);
+    this.counts = new WorkCounts(readTable(buffer, counts), readTable(buffer, countedSteps));
     this.roots = new RootModules(this);
   }
 

@@ -51,7 +51,7 @@ function select(label, options, chosen, choose) {
   return element("label", { class: "select" }, label, " ", list);
 }
 
-// columns: [{label, number, value(row), cell(row)}]. A click on a column's head sorts by it, the largest first.
+// columns: [{label, title, number, value(row), cell(row)}]. The title, a tooltip, is optional. A click on a column's head sorts by it, the largest first.
 function sortableTable(columns, rows, sort, redraw, rowAttributes = () => ({})) {
   const sorted = inOrder(rows, columns, sort);
   return element("table", {},
@@ -76,7 +76,7 @@ function tableHead(columns, sort, redraw) {
   return element("tr", {}, columns.map((column, c) =>
     element("th", { class: column.number ? "number" : column.class, scope: "col",
       "aria-sort": sort.by !== c ? "none" : sort.reversed === Boolean(column.number) ? "ascending" : "descending" },
-      element("button", { onclick: click(c), title: `Sort by ${column.label}` }, column.label))));
+      element("button", { onclick: click(c), title: `${column.title ? `${column.title}. ` : ""}Sort by ${column.label}` }, column.label))));
 }
 
 // The theme's value of a CSS variable, for canvases. Cached, because a picture needs it a thousand times.

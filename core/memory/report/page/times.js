@@ -18,15 +18,15 @@ function eachStretch(device, step, visit) {
   }
 }
 
-// [{module, op, phase, calls, time, deviceTime}] of a step. They add up to its time, and to the time in which the device
-// was busy.
+// [{module, op, phase, calls, time, deviceTime, workTime, flop, bytes, least}] of a step. They add up to its time, to the time
+// in which the device was busy, and to the work of its kernels (counts.js).
 function stepTimes(device, step) {
   const { scopes, work } = device;
   const rows = new Map();
   const rowOf = (module, op, ownPhase) => {
     const phase = ownPhase || PHASE.forward;  // a step's own time
     const key = `${module}|${op}|${phase}`;
-    if (!rows.has(key)) rows.set(key, { module, op, phase, calls: 0, time: 0, deviceTime: 0 });
+    if (!rows.has(key)) rows.set(key, { module, op, phase, calls: 0, time: 0, deviceTime: 0, flop: 0, bytes: 0, least: 0 });
     return rows.get(key);
   };
   eachStretch(device, step, (s, from, to) => {
@@ -35,6 +35,11 @@ function stepTimes(device, step) {
     if (from > device.time[step.begin]) row.calls += scopes.beginsOp[s];  // else it began before the step
   });
   for (const { i, time } of workOfStep(device, step)) rowOf(work.module[i], work.op[i], work.phase[i]).deviceTime += time;
+  for (const { module, op, phase, flop, bytes, least } of countsOfStep(device, step)?.rows ?? []) {
+    const row = rowOf(module, op, phase);
+    Object.assign(row, { flop: row.flop + flop, bytes: row.bytes + bytes, least: sumOfKnown(row.least, least) });
+  }
+  for (const row of rows.values()) row.workTime = workTimeOf(device, step, row);
   return [...rows.values()];
 }
 
@@ -49,8 +54,13 @@ function groupedTimes(device, rows, by) {
   const groups = d3.group(rows, (r) => `${nameOf(r)}|${phaseOf(r)}`);
   return [...groups.values()].map((same) => ({
     name: nameOf(same[0]), phase: phaseOf(same[0]), calls: d3.sum(same, (r) => r.calls), time: d3.sum(same, (r) => r.time),
-    deviceTime: d3.sum(same, (r) => r.deviceTime),
+    deviceTime: d3.sum(same, (r) => r.deviceTime), ...sumOfWork(same),
   }));
+}
+
+function sumOfWork(rows) {
+  return { workTime: d3.sum(rows, (r) => r.workTime), flop: d3.sum(rows, (r) => r.flop), bytes: d3.sum(rows, (r) => r.bytes),
+    least: rows.reduce((sum, r) => sumOfKnown(sum, r.least), 0) };
 }
 
 function timeOfStep(device, step) { return device.time[step.end] - device.time[step.begin]; }
@@ -70,7 +80,7 @@ function drawTimes(view, device) {
       (i) => setTimes({ beside: i < 0 ? null : i, sort: { by: "most", reversed: false } })), groupings,
     app.axis !== "time" && element("button", { onclick: () => showAxis("time") }, "show the flame chart"),
     note(`${formatTime(timeOfStep(device, step))} of the host; the median step took ${formatTime(medianTime(device))}`),
-    deviceNotes(device, step)));
+    deviceNotes(device, step), workNotes(device, step)));
   view.append(timesTable(device, step, beside));
 }
 
@@ -131,6 +141,8 @@ function timesTable(device, step, beside) {
     ...(own && compared.ofDevice ? besides : []),
     { label: "share", number: true, value: share.of, cell: (r) => formatShare(share.of(r), share.whole(step)) },
   ];
+  const ofWork = beside ? [] : workColumns(device, step, rows);  // a change is of times
+  columns.push(...ofWork);
   const columnOf = (label) => columns.findIndex((c) => c.label === label);
   const chosen = columnOf(timesShown.sort.by);
   const sort = { by: chosen < 0 ? columnOf(own ? "device" : "time") : chosen, reversed: timesShown.sort.reversed };
@@ -139,25 +151,28 @@ function timesTable(device, step, beside) {
   columns.push({ label: "", value: share.of, class: "bar-lane", cell: (r) => element("i", {
     style: `width:${Math.max(0.2, (100 * share.of(r)) / share.whole(step))}%;background:var(--accent)` }) });
   const table = sortableTable(columns, shown, sort, resort);
-  table.querySelector("tbody").append(...lastRows(device, step, beside, compared, d3.sum(rows, (r) => r.calls)));
+  table.querySelector("tbody").append(...lastRows(device, step, beside, compared, rows, ofWork));
   return element("div", { class: "holders times" }, table, rows.length > shown.length &&
     element("button", { class: "more", onclick: () => setTimes({ all: true }) }, `show all ${formatExact(rows.length)}`));
 }
 
 // The device's gaps and the whole step.
-function lastRows(device, step, beside, compared, calls) {
+function lastRows(device, step, beside, compared, rows, ofWork) {
   const own = deviceTimeOf(device, step);
+  const calls = d3.sum(rows, (r) => r.calls);
+  const whole = { ...sumOfWork(rows), time: timeOfStep(device, step), deviceTime: own?.span };
+  whole.workTime = workTimeOf(device, step, whole);
   const besides = (of) => beside && [numberCell(timeOf(of(beside))), numberCell(timeChange(of(step) - of(beside)))];
   const empty = () => element("td", {});
-  const row = (kind, name, count, host, ofDevice, besideCells, share) => element("tr", { class: kind },
+  const row = (kind, name, count, host, ofDevice, besideCells, share, work) => element("tr", { class: kind },
     element("td", {}, name), empty(), count, host, !(own && compared.ofDevice) && besideCells, own && ofDevice,
-    own && compared.ofDevice && besideCells, numberCell(share), empty());
+    own && compared.ofDevice && besideCells, numberCell(share), ofWork.map((c) => (work ? numberCell(c.cell(work)) : empty())), empty());
   const idle = (s) => deviceTimeOf(device, s).idle;
   return [
     own && row("idle", "device idle", empty(), empty(), numberCell(timeOf(own.idle)),
       compared.ofDevice ? besides(idle) : beside && [empty(), empty()], formatShare(own.idle, own.span)),
     row("total", "the step", numberCell(formatExact(calls)), numberCell(timeOf(timeOfStep(device, step))),
-      own && numberCell(timeOf(own.span)), besides(compared.whole), "100 %"),
+      own && numberCell(timeOf(own.span)), besides(compared.whole), "100 %", whole),
   ].filter(Boolean);
 }
 
