@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 #include <string>
@@ -17,6 +18,7 @@
 
 #include "examples/bytetape-memory/recordings.h"
 #include "examples/bytetape-memory/time_rows.h"
+#include "examples/bytetape-memory/work_columns.h"
 
 namespace bytetape::examples {
 namespace {
@@ -128,6 +130,22 @@ void print_time(const Sum& s) {
   fmt::print("  {:<32} {:>10} {:>10} {:>11}\n", s.name, memory::format_time(s.a), memory::format_time(s.b), change);
 }
 
+/// Prints the work of a step in both runs.
+void print_work(const memory::StepTime& a, const memory::StepTime& b) {
+  const auto print = [&](const char* name, std::uint64_t memory::OpTime::*amount) {
+    const auto sum = [&](const memory::StepTime& step) {
+      double all = 0;
+      for (const memory::OpTime& r : step.rows) all += static_cast<double>(r.*amount);
+      return all;
+    };
+    const double change = sum(b) - sum(a);
+    const std::string text = change == 0 ? "·" : (change > 0 ? "+" : "−") + format_decimal(std::abs(change));
+    fmt::print("  {:<32} {:>10} {:>10} {:>11}\n", name, format_decimal(sum(a)), format_decimal(sum(b)), text);
+  };
+  print("floating-point operations", &memory::OpTime::flop);
+  print("bytes moved", &memory::OpTime::bytes);
+}
+
 /// Prints the mean time of a step, and of the ops that differ most, if both runs have times. These are times of the
 /// device if both have them, else of the host.
 void compare_times(const memory::Log& a, const memory::Log& b) {
@@ -155,6 +173,7 @@ void compare_times(const memory::Log& a, const memory::Log& b) {
   fmt::print("\n{:<34} {:>10} {:>10} {:>11}\n",
              of_device ? "time of the device, mean of a step" : "time of the host, mean of a step", "A", "B", "B − A");
   for (std::size_t i = 0; i < std::min(modules_shown, rows.size()); ++i) print_time(rows[i]);
+  if (mean_a.is_counted && mean_b.is_counted) print_work(mean_a, mean_b);
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ constexpr const char* statuses =
 
 struct Arguments {
   std::vector<std::string> page;
-  std::string log, other, out, format, device, policy = "caching";
+  std::string log, other, out, format, device, policy = "caching", ceilings;
   std::string by = "op";
   std::uint64_t limit = 0;
   std::uint32_t step = 0;
@@ -52,7 +52,8 @@ void add_device(CLI::App& command, Arguments& a, const char* otherwise = "the on
 int run(const CLI::App& app, const Arguments& a) {
   if (app.got_subcommand("summary")) return examples::summary(a.log);
   if (app.got_subcommand("times"))
-    return a.kernels ? examples::kernels(a.log, a.step, a.rows) : examples::times(a.log, a.step, a.by, a.rows);
+    return a.kernels ? examples::kernels(a.log, a.step, a.rows)
+                     : examples::times(a.log, a.step, a.by, a.rows, a.ceilings);
   if (app.got_subcommand("report")) return examples::page(a.page);
   if (app.got_subcommand("diff")) return examples::difference(a.log, a.other, a.device);
   if (app.got_subcommand("export")) return examples::write_export(a.log, a.format, a.device, a.out);
@@ -81,6 +82,9 @@ int main(int argc, char** argv) {
       ->excludes(by);
   times->add_option("--rows", a.rows, "the most rows to print")->check(CLI::PositiveNumber);
 
+  times->add_option("--ceilings", a.ceilings,
+                    "a file of bench/ceilings, for the share of the roofline; default: those in the recording");
+
   CLI::App* report = app.add_subcommand("report", "write an HTML page for a browser");
   report
       ->add_option("FILES", a.page,
@@ -99,9 +103,10 @@ int main(int argc, char** argv) {
                  "chrome: for ui.perfetto.dev and chrome://tracing\n"
                  "torch: for pytorch.org/memory_viz and torch.cuda._memory_viz\n"
                  "csv: a line for each event\n"
+                 "times: CSV with a line for each op of each module in each step: its times and work\n"
                  "json: the timeline of one device, in the format of write_timeline")
       ->required()
-      ->check(CLI::IsMember({"chrome", "torch", "csv", "json"}));
+      ->check(CLI::IsMember({"chrome", "torch", "csv", "times", "json"}));
   to->add_option("OUT", a.out, "the file to write")->required();
   add_device(*to, a);
 

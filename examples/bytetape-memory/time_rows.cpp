@@ -21,6 +21,16 @@ std::vector<Row> values_of(std::map<Key, Row>& groups) {
 
 }  // namespace
 
+void TimeRow::add(const TimeRow& other) {
+  calls += other.calls;
+  time += other.time;
+  device_time += other.device_time;
+  work_time += other.work_time;
+  flop += other.flop;
+  bytes += other.bytes;
+  least_time = least_time && other.least_time ? std::optional(*least_time + *other.least_time) : std::nullopt;
+}
+
 std::vector<TimeRow> time_rows(const memory::Log& log, const memory::StepTime& step, const std::string& by) {
   std::map<std::pair<std::string, std::string>, TimeRow> groups;
   for (const memory::OpTime& r : step.rows) {
@@ -31,9 +41,7 @@ std::vector<TimeRow> time_rows(const memory::Log& log, const memory::StepTime& s
     TimeRow& row = groups[{name, phase}];
     row.name = name;
     row.phase = phase;
-    row.calls += r.calls;
-    row.time += r.time;
-    row.device_time += r.device_time;
+    row.add({"", "", r.calls, r.time, r.device_time, step.time_of_work(r), r.flop, r.bytes, r.least_time});
   }
   std::vector<TimeRow> rows = values_of(groups);
   std::stable_sort(rows.begin(), rows.end(), [](const TimeRow& a, const TimeRow& b) {

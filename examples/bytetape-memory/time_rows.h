@@ -2,16 +2,23 @@
 #include <bytetape/core/memory/times.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace bytetape::examples {
 
-/// The time of an op, of a module, or of an op in a module, in one phase of a step.
+/// The time and work of an op, of a module, or of an op in a module, in one phase of a step.
 struct TimeRow {
   std::string name, phase;
   std::uint64_t calls = 0, time = 0;  ///< time in nanoseconds
   std::uint64_t device_time = 0;      ///< likewise; 0 without device times
+  std::uint64_t work_time = 0;        ///< likewise: StepTime::time_of_work()
+  std::uint64_t flop = 0, bytes = 0;
+  std::optional<double> least_time = 0.0;  ///< OpTime::least_time
+
+  /// Adds the times and the work of another row.
+  void add(const TimeRow& other);
 };
 
 /// Adds up the rows of a step, the most device time first, or else the most time. `by` is "op", "module" or "call",

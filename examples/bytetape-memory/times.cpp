@@ -1,15 +1,18 @@
 #include "examples/bytetape-memory/times.h"
 
 #include <bytetape/core/error.h>
+#include <bytetape/core/memory/ceilings.h>
 #include <bytetape/core/memory/format.h>
 #include <bytetape/core/memory/times.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 #include <vector>
 
 #include "examples/bytetape-memory/recordings.h"
 #include "examples/bytetape-memory/time_rows.h"
+#include "examples/bytetape-memory/work_columns.h"
 
 namespace bytetape::examples {
 namespace {
@@ -25,11 +28,12 @@ std::string device_columns(std::uint64_t time, const memory::StepTime& step) {
   return step.device ? " " + time_columns(time, step.device->span()) : "";
 }
 
-/// The bar shows the device's time in a step that has it.
-void print_row(const TimeRow& r, const memory::StepTime& step, std::size_t width) {
+/// The bar shows the device's time in a step that has it. Columns of work take its place.
+void print_row(const TimeRow& r, const memory::StepTime& step, std::size_t width, bool with_roofline) {
   const std::string calls = r.calls ? memory::format_exact(r.calls) : "";
-  const std::string bar = step.device ? memory::format_bar(r.device_time, step.device->span(), 20)
-                                      : memory::format_bar(r.time, step.time(), 20);
+  const std::string bar = step.is_counted ? work_columns(r, r.work_time, step, with_roofline)
+                          : step.device   ? memory::format_bar(r.device_time, step.device->span(), 20)
+                                          : memory::format_bar(r.time, step.time(), 20);
   fmt::print("  {:<{}}  {:<9} {:>8} {}{}  {}\n", r.name, width, r.phase, calls, time_columns(r.time, step.time()),
              device_columns(r.device_time, step), bar);
 }
@@ -37,24 +41,29 @@ void print_row(const TimeRow& r, const memory::StepTime& step, std::size_t width
 void print_table(const std::vector<TimeRow>& rows, const memory::StepTime& step, const std::string& by,
                  std::size_t most) {
   const std::size_t shown = std::min(most, rows.size());
+  const bool with_roofline = has_roofline(step);
   std::size_t width = 12;
-  std::uint64_t calls = 0;
+  TimeRow whole{"a step", ""};
   TimeRow rest{fmt::format("{} more", rows.size() - shown), ""};
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    calls += rows[i].calls;
-    if (i < shown) {
+    whole.add(rows[i]);
+    if (i < shown)
       width = std::max(width, rows[i].name.size());
-    } else {
-      rest.time += rows[i].time;
-      rest.device_time += rows[i].device_time;
-    }
+    else
+      rest.add(rows[i]);
   }
-  fmt::print("  {:<{}}  {:<9} {:>8} {:>9}{:>6}{}\n", by == "module" ? "module" : "op", width, "phase", "calls", "time",
-             "share", step.device ? fmt::format(" {:>9}{:>6}", "device", "share") : "");
-  for (std::size_t i = 0; i < shown; ++i) print_row(rows[i], step, width);
-  if (rest.time || rest.device_time) print_row(rest, step, width);
-  if (step.device && step.device->idle()) print_row({"device idle", "", 0, 0, step.device->idle()}, step, width);
-  print_row({"a step", "", calls, step.time(), step.device ? step.device->span() : 0}, step, width);
+  rest.calls = 0;
+  whole.time = step.time();
+  whole.device_time = step.device ? step.device->span() : 0;
+  whole.work_time = step.device ? whole.device_time : step.has_gpu_work ? 0 : step.time();
+  fmt::print("  {:<{}}  {:<9} {:>8} {:>9}{:>6}{}{}\n", by == "module" ? "module" : "op", width, "phase", "calls",
+             "time", "share", step.device ? fmt::format(" {:>9}{:>6}", "device", "share") : "",
+             work_heading(step, with_roofline));
+  for (std::size_t i = 0; i < shown; ++i) print_row(rows[i], step, width, with_roofline);
+  if (rest.time || rest.device_time) print_row(rest, step, width, with_roofline);
+  if (step.device && step.device->idle())
+    print_row({"device idle", "", 0, 0, step.device->idle()}, step, width, with_roofline);
+  print_row(whole, step, width, with_roofline);
 }
 
 /// "12 steps after the first, 4.61 s at the median, from 4.52 s to 5.10 s".
@@ -127,15 +136,56 @@ void print_kernels(const std::vector<KernelRow>& rows, std::size_t steps, std::s
   fmt::print("  {:<{}}  {:>6} {:>9}\n", "a step", width, "", memory::format_time(all / steps));
 }
 
+/// Prints the work of a prediction's last step, or of step `number`, with the most time at the ceilings first.
+void print_predicted(const memory::Log& log, std::uint32_t number, const std::string& by, std::size_t most) {
+  std::vector<memory::StepTime> steps = memory::step_work(log);
+  if (number) std::erase_if(steps, [&](const memory::StepTime& s) { return s.step != number; });
+  check<ValueError>(!steps.empty(), "times: the prediction has no step ", number);
+  std::vector<TimeRow> rows = time_rows(log, steps.back(), by);
+  const auto order = [](const TimeRow& r) { return std::tuple(r.least_time.value_or(0), r.flop, r.bytes); };
+  std::stable_sort(rows.begin(), rows.end(), [&](const auto& a, const auto& b) { return order(a) > order(b); });
+  fmt::print("\nstep {} of a prediction: its work, and the least time at the ceilings of the device\n\n",
+             steps.back().step);
+  TimeRow whole{"a step", ""}, rest{fmt::format("{} more", rows.size() - std::min(most, rows.size())), ""};
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    whole.add(rows[i]);
+    if (i >= most) rest.add(rows[i]);
+  }
+  rows.resize(std::min(most, rows.size()));
+  if (rest.bytes) rows.push_back(rest);
+  rows.push_back(whole);
+  std::size_t width = 12;
+  for (const TimeRow& r : rows) width = std::max(width, r.name.size());
+  fmt::print("  {:<{}}  {:<9} {:>7} {:>7} {:>10}\n", by == "module" ? "module" : "op", width, "phase", "FLOP", "bytes",
+             "least time");
+  for (const TimeRow& r : rows)
+    fmt::print("  {:<{}}  {:<9} {:>7} {:>7} {:>10}\n", r.name, width, r.phase,
+               format_decimal(static_cast<double>(r.flop)), format_decimal(static_cast<double>(r.bytes)),
+               r.least_time.value_or(0) > 0 ? memory::format_time(static_cast<std::uint64_t>(*r.least_time)) : "");
+  if (!whole.least_time) fmt::print("{}", ceilings_note);
+}
+
+bool is_prediction(const memory::Log& log) {
+  return !log.devices.empty() && std::all_of(log.devices.begin(), log.devices.end(),
+                                             [](const memory::DeviceLog& d) { return d.name.starts_with("meta"); });
+}
+
 }  // namespace
 
-int times(const std::string& path, std::uint32_t step, const std::string& by, std::size_t most) {
-  const memory::Log log = read_recording(path);
+int times(const std::string& path, std::uint32_t step, const std::string& by, std::size_t most,
+          const std::string& ceilings) {
+  memory::Log log = read_recording(path);
+  if (!ceilings.empty()) log.ceilings = memory::read_ceilings(ceilings);
   fmt::print("{}", headline(log, path));
+  if (is_prediction(log) && !log.counted_steps.empty()) {
+    print_predicted(log, step, by, most);
+    return status_of(log);
+  }
   const memory::StepTime shown = chosen(memory::step_times(log), step);
   fmt::print("time of the host{}{}\n\n", shown.device ? ", and of the device" : "",
              step ? "" : ", mean of these steps");
   print_table(time_rows(log, shown, by), shown, by, most);
+  fmt::print("{}", work_notes(shown));
   return status_of(log);
 }
 
