@@ -55,8 +55,8 @@ void note_work(Device device, const Args&... args) {
 template <auto Kernel, class... Args>
 void run(Device device, const Args&... args) {
   const auto kernel = detail::find_kernel<Kernel>(device);
+  detail::note_work(device, args...);  // first, so that the kernel can be a tail call
   if (!device.is_meta) kernel(args...);
-  detail::note_work(device, args...);
 }
 
 /// Memory of the role `workspace`, held while the op runs.
@@ -86,8 +86,8 @@ class Prepared {
   /// Launches the kernel, any number of times. `args` may differ from the planned ones in addresses only. On a meta
   /// device, only counts its work.
   void launch(const Args& args) const {
-    if (!device_.is_meta) kernel_.launch(args, plan_, workspace_.get());
     detail::note_work(device_, args);
+    if (!device_.is_meta) kernel_.launch(args, plan_, workspace_.get());
   }
 
  private:
