@@ -46,6 +46,11 @@ std::unique_ptr<DeviceGraph> recording_of(Device device, const std::function<voi
   return std::make_unique<Nothing>();
 }
 
+/// Copies x back if the step offloaded it, because it stays after the step.
+void restore(const Tensor& x) {
+  if (x.defined() && x.storage().is_evicted()) x.storage().before_read();
+}
+
 }  // namespace
 
 struct StepRecorder::Recorded {
@@ -203,7 +208,8 @@ std::vector<Tensor> StepRecorder::record(std::span<const Tensor> inputs, const S
       recorded->outputs = detached(step(recorded->inputs));
       for (Tensor& y : recorded->outputs)  // the next call overwrites the inputs before it reads its arguments
         if (y.defined() && capture.is_stand_in(y)) y = clone(y);
-      capture.restore(recorded->outputs);
+      for (const Tensor& y : recorded->outputs) restore(y);
+      capture.for_each_leaf([](const Tensor& leaf) { restore(leaf.grad()); });
     };
     try {
       const memory::CapturedWork::Scope counts(recorded->count);

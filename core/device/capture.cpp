@@ -90,14 +90,6 @@ void Capture::written(Storage& s) {
 
 bool Capture::owns(const memory::Block* block) const { return pool_.owns(block); }
 
-void Capture::restore(const std::vector<Tensor>& outputs) {
-  const auto restore_one = [](const Tensor& x) {
-    if (x.defined() && x.storage().is_evicted()) x.storage().before_read();
-  };
-  for (const Tensor& y : outputs) restore_one(y);
-  for (const Leaf& l : leaves_) restore_one(l.leaf.grad());
-}
-
 void Capture::uses_shadow(Storage& s, const Storage::Shadow& shadow) {
   for (const auto& known : autocast_copies_)
     if (known.shadow.storage == shadow.storage) return;

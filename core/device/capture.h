@@ -124,8 +124,11 @@ class Capture final : public StepWatch {
   bool owns(const memory::Block* block) const;
   /// The host memory that it offloads to.
   HostCopies& host_copies() { return host_copies_; }
-  /// Restores what is offloaded of tensors that stay after the step: outputs, and the gradients of its leaves.
-  void restore(const std::vector<Tensor>& outputs);
+  /// Calls f(leaf) for each leaf whose gradient the step touched.
+  template <class F>
+  void for_each_leaf(F&& f) const {
+    for (const Leaf& l : leaves_) f(l.leaf);
+  }
   ReplayParams& replay_params() { return *replay_params_; }
   Device device() const { return device_; }
 
