@@ -89,8 +89,8 @@ class CapturedStep {
 /// - A replay throws CaptureError if a leaf whose gradient the step sets was moved or converted since.
 /// - Results do not belong to an autograd graph, and the next call overwrites them.
 ///
-/// The memory of the step comes from the device's allocator, and is freed with the CapturedStep. On a GPU's meta
-/// device, calls take the same memory and launch nothing. Only one thread may call it at a time.
+/// The memory of the step comes from the device's allocator, pinned memory of SaveOnCpu included, and is freed with it.
+/// On a GPU's meta device, calls take the same memory and launch nothing. Only one thread may call it at a time.
 template <class F>
 CapturedStep<F> capture(F step) {
   return CapturedStep<F>(std::move(step));

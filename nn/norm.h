@@ -34,7 +34,7 @@ class BatchNorm : public Module {
   using Module::operator();
   /// Returns activation(forward(x)), computed as one op. `activation` is none, relu or gelu_tanh.
   Tensor operator()(const Tensor& x, Activation activation);
-  /// Returns activation(forward(x) + residual), computed as one op. `residual` has the shape and dtype of x.
+  /// Returns activation(forward(x) + residual), one op unless gelu_tanh. `residual` has the shape and dtype of x.
   Tensor operator()(const Tensor& x, const Tensor& residual, Activation activation = Activation::none);
   std::string describe() const override { return detail::concat(kind_.name, "(", num_features_, ")"); }
   /// Makes `f` compute the layer in training, in place of batch_norm(), for statistics of more than this batch

@@ -19,18 +19,18 @@ std::uint64_t first_of_next_recording() {
 RecordedMarks::RecordedMarks() : first_(first_of_next_recording()) {}
 
 RecordedMarks::~RecordedMarks() {
-  for (const Mark& m : marks_) cudaEventDestroy(m.event);
+  for (const Mark& m : marks_)
+    if (m.event) cudaEventDestroy(m.event);
 }
 
 std::uint64_t RecordedMarks::mark(Streams& streams, int number) {
   const cudaStream_t stream = streams.get(number);
-  marks_.reserve(marks_.size() + 1);
-  cudaEvent_t event = nullptr;
+  marks_.push_back({nullptr, number});
+  cudaEvent_t& event = marks_.back().event;
   {
     const OutsideRecording outside;
     check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
   }
-  marks_.push_back({event, number});
   check(cudaEventRecord(event, stream));
   return first_ + marks_.size() - 1;
 }

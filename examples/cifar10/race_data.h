@@ -24,7 +24,7 @@ class RaceData {
   /// Returns the indices of an epoch's images for training_batch(), i64 (training_size()), in a random order.
   Tensor draw_order(int epoch) const;
   /// Returns the middle `size` x `size` pixels of images that are moved by up to two pixels in each direction, with
-  /// reflected borders, and their labels. An even number of pixels is cut off.
+  /// reflected borders, and their labels. `size` must be even.
   data::Batch training_batch(const Tensor& indices, std::int64_t size) const;
   /// Returns the first `n` training images as they are, in f32.
   Tensor first_images(std::int64_t n) const;

@@ -13,7 +13,7 @@ struct RaceGroup : nn::Module {
   Tensor forward(const Tensor& x) override;
 };
 
-/// The network of the race, for images (n, 3, 32, 32): fixed whitening filters with a bias, three groups, and a linear
+/// The network of the race, for images (n, 3, h, w): fixed whitening filters with a bias, three groups, and a linear
 /// layer whose result is divided by the number of its inputs (Jordan, github.com/KellerJordan/cifar10-airbench, 2024).
 /// 1.97 M parameters.
 class RaceNet : public nn::Module {

@@ -8,7 +8,7 @@
 namespace bytetape::examples {
 
 /// The recipe of the race, after airbench94_muon (Jordan, github.com/KellerJordan/cifar10-airbench, 2024). Smaller
-/// images in the first epochs are its own.
+/// images in the first epochs are an addition. Fewer epochs than early_epochs never see whole images.
 struct RaceOptions {
   int epochs = 9;
   int early_epochs = 4;          // in which the whitening bias is trained, on images of early_size

@@ -168,15 +168,16 @@ TEST_F(OffloadsCaptured, TheHostMemoryBelongsToTheStep) {
 TEST_F(OffloadsCaptured, IsPredictedToTheByte) {
   const auto program = [&] {
     auto model = std::make_shared<Net>();
-    auto train = std::make_shared<CapturedStep<std::function<void(const Tensor&)>>>([=](const Tensor& in) {
-      model->zero_grad();
-      Tensor loss;
-      {
-        const SaveOnCpu offload(little);
-        loss = mean((*model)(in));
-      }
-      loss.backward();
-    });
+    auto train =
+        std::make_shared<CapturedStep<std::function<void(const Tensor&)>>>([=, options = little](const Tensor& in) {
+          model->zero_grad();
+          Tensor loss;
+          {
+            const SaveOnCpu offload(options);
+            loss = mean((*model)(in));
+          }
+          loss.backward();
+        });
     return [=, this] {
       const memory::Step step;
       (*train)(empty({256, 64}, DType::f32, default_device(), Role::input));
@@ -300,6 +301,27 @@ TEST_F(OffloadsCaptured, OnlyMemoryOfTheStepMayLeave) {
   EXPECT_EQ(evicted.to_vector<float>(), (x + 2).to_vector<float>());
   before.storage().evict();
   EXPECT_EQ(before.to_vector<float>(), (x + 1).to_vector<float>());
+}
+
+TEST_F(OffloadsCaptured, WhatWasSavedBeforeTheStepStaysWhileItIsRecorded) {
+  auto train = capture([&] {
+    net->zero_grad();
+    const Tensor loss = mean((*net)(x));
+    loss.backward();
+    return loss;
+  });
+  const auto gradient = [&](const SaveOnCpuOptions& options) {
+    const SaveOnCpu offload(options);
+    const Tensor leaf = x.detach().set_requires_grad();
+    Tensor h = leaf;
+    for (int i = 0; i < 12; ++i) h = tanh(h);
+    train();
+    sum(h).backward();
+    return leaf.grad().to_vector<float>();
+  };
+  const auto expected = gradient(none);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(gradient(little), expected);
+  EXPECT_TRUE(train.is_captured());
 }
 
 TEST_F(OffloadsCaptured, InputsStay) {

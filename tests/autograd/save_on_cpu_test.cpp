@@ -197,6 +197,56 @@ TEST_F(SavesOnCpu, APassOfOtherSizesIsLikeAFirstOne) {
   EXPECT_LT(copied(options), unknown);
 }
 
+TEST_F(SavesOnCpu, RemembersPassesOfSeveralSizes) {
+  const SaveOnCpuOptions options{.keep = 4 * row, .min_bytes = 1024};
+  const auto pass = [&](const Tensor& in) {
+    const std::size_t before = fake->device.statistics().to_host.bytes;
+    {
+      const SaveOnCpu offload(options);
+      Tensor h = in.detach().set_requires_grad();
+      for (int i = 0; i < 12; ++i) h = tanh(h);
+    }
+    return fake->device.statistics().to_host.bytes - before;
+  };
+  const Tensor smaller = narrow(x, 0, 0, 200);
+  const std::size_t first = pass(x), known = pass(x), other = pass(smaller);
+  EXPECT_LT(known, first);
+  EXPECT_EQ(pass(x), known);
+  EXPECT_LT(pass(smaller), other);
+}
+
+TEST_F(SavesOnCpu, AScopeAroundSeveralPassesLearnsToo) {
+  const SaveOnCpu offload({.keep = 4 * row, .min_bytes = 1024});
+  const auto pass = [&] {
+    const std::size_t before = fake->device.statistics().to_host.bytes;
+    Tensor h = x.detach().set_requires_grad();
+    for (int i = 0; i < 12; ++i) h = tanh(h);
+    mean(h).backward();
+    return fake->device.statistics().to_host.bytes - before;
+  };
+  const std::size_t first = pass(), second = pass();
+  EXPECT_LT(second, first);
+  EXPECT_EQ(pass(), second);
+}
+
+TEST_F(SavesOnCpu, APredictionLearnsNothingFromAnother) {
+  const SaveOnCpuOptions options{.keep = 4 * row, .min_bytes = 1024};
+  const auto program = [&options] {
+    auto model = std::make_shared<Net>();
+    return [=, &options] {
+      const memory::Step step;
+      model->zero_grad();
+      const SaveOnCpu offload(options);
+      mean((*model)(empty({256, 64}, DType::f32, default_device(), Role::input))).backward();
+    };
+  };
+  const memory::Prediction first = memory::predict(gpu, program), second = memory::predict(gpu, program);
+  EXPECT_EQ(test::first_difference(first.snapshot.events, second.snapshot.events), "");
+  ASSERT_EQ(first.others.size(), second.others.size());
+  for (std::size_t i = 0; i < first.others.size(); ++i)
+    EXPECT_EQ(test::first_difference(first.others[i].events, second.others[i].events), "");
+}
+
 TEST_F(SavesOnCpu, NothingIsLearnedFromAPassThatFails) {
   const SaveOnCpuOptions options{.keep = 4 * row, .min_bytes = 1024};
   const auto pass = [&](int layers, bool fails) {

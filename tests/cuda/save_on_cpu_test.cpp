@@ -140,7 +140,7 @@ TEST_F(CudaSaveOnCpu, HasThePredictedEventsInCapturedSteps) {
   };
   const auto events_of = [&](Device device) {
     memory::Allocator& host = memory::pinned_for(device)->allocator();
-    synchronize(gpu);
+    synchronize(device);
     host.empty_cache();
     host.reset_log();
     const auto on_device = record_events(device, program);

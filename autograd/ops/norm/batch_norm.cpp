@@ -97,11 +97,13 @@ struct BatchNormBackward final : Node {
       dims.push_back(d);
       by_channel_shape.push_back(1);
     }
-    const Tensor w = weight.get(), shift = bias.get();
+    const bool is_gelu = activation == Activation::gelu_tanh;
+    Tensor w, shift;  // only if they are needed, because get() throws if they were overwritten
+    if (is_gelu || gx.needs(0)) w = weight.get();
+    if (is_gelu) shift = bias.get();
     const auto by_channel = [&](const Tensor& t) { return view(to(t, wide), by_channel_shape); };
     const auto batch_mean = [&](const Tensor& t) { return bytetape::mean(t, dims, true); };
     Tensor r, h;  // h = (x - mean) r
-    const bool is_gelu = activation == Activation::gelu_tanh;
     if (is_gelu || gx.needs(0) || gx.needs(1)) {
       const Tensor v = to(x.get(), wide), centred = v - (training ? batch_mean(v) : by_channel(mean.get()));
       r = rsqrt((training ? batch_mean(centred * centred) : by_channel(var.get())) + eps);

@@ -11,16 +11,16 @@ namespace bytetape {
 /// - `training`: if true, uses the batch's mean and biased variance. Also moves running_mean and running_var (c), if
 ///   defined, by `momentum` towards the mean and the unbiased variance, and adds 1 to num_batches_tracked (an i64
 ///   scalar, or undefined). If false, uses the running statistics, which must be defined.
-/// - `activation`: none, relu or gelu_tanh, computed in the same pass. gelu_tanh of a sum with a residual is an op of
-/// its
-///   own.
+/// - `activation`: none, relu or gelu_tanh, computed in the same pass.
+///   With a residual, gelu_tanh is a separate op.
 /// - `residual`: a tensor like x, or undefined.
 ///
 /// Results have the bits of separate ops, except that 16-bit sums with a residual are rounded once. Under Autocast, x
 /// and residual are converted to the wider of their dtypes. Saves x, and also y if there are both a residual and
 /// relu.
+/// With a residual and gelu_tanh, also saves their sum.
 /// Throws ShapeError, DTypeError or DeviceError if the tensors do not fit.
-/// Throws ValueError if training sees one value per channel, or if the activation is another one.
+/// Throws ValueError if training sees one value per channel, or if `activation` is another one.
 Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& running_mean,
                   const Tensor& running_var, bool training, double momentum = 0.1, double eps = 1e-5,
                   Activation activation = Activation::none, const Tensor& residual = {},

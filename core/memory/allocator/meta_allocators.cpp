@@ -1,6 +1,7 @@
 #include "bytetape/core/memory/allocator/meta_allocators.h"
 
 #include <algorithm>
+#include <atomic>
 #include <iterator>
 #include <mutex>
 #include <utility>
@@ -46,6 +47,11 @@ std::vector<Allocator*> MetaAllocators::all() const {
 }
 
 // Allocators with live tensors are kept, because tensors refer to them by address.
+std::uint64_t MetaAllocators::next_number() {
+  static std::atomic<std::uint64_t> made{0};
+  return ++made;
+}
+
 MetaAllocators::~MetaAllocators() {
   static std::mutex mutex;
   static auto* kept = new std::vector<Twin>;  // never destroyed, like the process's allocators

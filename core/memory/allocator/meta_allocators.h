@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -31,6 +32,8 @@ class MetaAllocators {
   PinnedMemory* pinned(Device meta);
   /// Sets a function that is called with each new allocator before it serves a request.
   void on_made(std::function<void(Allocator&)> f) { made_ = std::move(f); }
+  /// The number of this object among all that the process made, from 1.
+  std::uint64_t number() const { return number_; }
   /// All allocators made so far, in the order of creation.
   std::vector<Allocator*> all() const;
 
@@ -42,6 +45,9 @@ class MetaAllocators {
     Allocator& books() const { return pinned ? pinned->allocator() : *memory; }
   };
   Allocator& add(Twin twin);
+  static std::uint64_t next_number();
+
+  const std::uint64_t number_ = next_number();
 
   std::function<void(Allocator&)> made_ = [](Allocator&) {};
   std::vector<Twin> all_;
