@@ -3,7 +3,7 @@
 
 usage: bench/race/picture.py RESULTS.json [RESULTS.json...] PICTURE.png
 
-Each file is a colour. A point is the mean over the runs after an epoch, with a bar of one standard deviation. The cross is
+Each file is a colour, and the legend has its name. A point is the mean over the runs after an epoch, with a bar of one standard deviation. The cross is
 the final test, of ten views of each image.
 """
 import json
@@ -27,7 +27,7 @@ def draw(axes, path):
     epochs = [[run["epochs"][i] for run in runs] for i in range(results["epochs"])]
     seconds = [spread([e["seconds"] for e in epoch])[0] for epoch in epochs]
     accuracies = [spread([100 * e["test_accuracy"] for e in epoch]) for epoch in epochs]
-    label = f"{results['worker']}, {len(runs)} runs"
+    label = f"{path.stem}: {results['worker']}, {len(runs)} runs"
     bars = axes.errorbar(seconds, [a for a, _ in accuracies], [d for _, d in accuracies], marker="o", capsize=3, label=label)
     time, accuracy = spread([run["seconds"] for run in runs]), spread([100 * run["test_accuracy"] for run in runs])
     axes.errorbar([time[0]], [accuracy[0]], [accuracy[1]], marker="x", markersize=9, capsize=3, color=bars[0].get_color())
