@@ -103,11 +103,15 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"cpu", "cuda"}));
   CLI11_PARSE(app, argc, argv);
   return bench::run("ceilings", [&] {
-    check<ValueError>(!out.empty(), "expected --out FILE, because neither HOME nor XDG_CACHE_HOME is set");
+    check<ValueError>(!out.empty(),
+                      "expected --out FILE, because BYTETAPE_CEILINGS is empty, or no variable names a "
+                      "folder (XDG_CACHE_HOME, HOME)");
     if (devices.empty())
       devices = cuda::device_count() > 0 ? std::vector<std::string>{"cpu", "cuda"} : std::vector<std::string>{"cpu"};
     std::vector<Ceilings> all;
-    if (std::filesystem::exists(out)) all = memory::read_ceilings(out);  // devices that are not measured now are kept
+    try {
+      if (std::filesystem::exists(out)) all = memory::read_ceilings(out);  // devices that are not measured now are kept
+    } catch (const FileError& e) { std::cerr << e.what() << ": writing it anew\n"; }
     for (const std::string& device : devices) {
       const Ceilings c = device == "cpu" ? of_cpu() : of_gpu();
       print(c);

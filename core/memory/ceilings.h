@@ -11,7 +11,7 @@ namespace bytetape::memory {
 
 /// The most that a device can do, as bench/ceilings measured it.
 struct Ceilings {
-  std::string device;                                ///< "cpu", "cuda:0", ...
+  std::string device;                                ///< "cpu", "cuda", ...
   std::string processor;                             ///< its name, for readers
   double bytes_per_s = 0;                            ///< of a kernel that reads and writes large tensors
   std::array<double, precision_count> flop_per_s{};  ///< of large products, by Precision; 0: not measured

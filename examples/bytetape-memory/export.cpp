@@ -4,6 +4,7 @@
 #include <bytetape/core/memory/export.h>
 #include <bytetape/core/memory/snapshot_of.h>
 #include <bytetape/core/memory/timeline.h>
+#include <bytetape/core/memory/times.h>
 #include <bytetape/core/write_file.h>
 #include <fmt/format.h>
 
@@ -42,6 +43,9 @@ int write_export(const std::string& path, const std::string& format, const std::
     if (format == "json") std::cout << "device: " << introduce(log, chosen) << '\n';
     keep_device(log, chosen);
   }
+  if (format == "times")
+    check<ValueError>(!memory::step_times(log).empty(), path,
+                      ": expected times of a complete step; record a run of one or more, not a prediction");
   write_file(out, "the export", [&](std::ostream& to) {
     if (format == "chrome") return memory::write_chrome_trace(log, to);
     if (format == "torch") return memory::write_torch_snapshot(log, to);

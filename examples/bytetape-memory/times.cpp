@@ -152,7 +152,7 @@ void print_predicted(const memory::Log& log, std::uint32_t number, const std::st
     if (i >= most) rest.add(rows[i]);
   }
   rows.resize(std::min(most, rows.size()));
-  if (rest.bytes) rows.push_back(rest);
+  if (rest.bytes || rest.flop) rows.push_back(rest);
   rows.push_back(whole);
   std::size_t width = 12;
   for (const TimeRow& r : rows) width = std::max(width, r.name.size());
@@ -166,8 +166,9 @@ void print_predicted(const memory::Log& log, std::uint32_t number, const std::st
 }
 
 bool is_prediction(const memory::Log& log) {
-  return !log.devices.empty() && std::all_of(log.devices.begin(), log.devices.end(),
-                                             [](const memory::DeviceLog& d) { return d.name.starts_with("meta"); });
+  return !log.counted_steps.empty() && std::ranges::all_of(log.counted_steps, [&](const memory::CountedStep& s) {
+    return log.devices[s.step_device].name.starts_with("meta");
+  });
 }
 
 }  // namespace
@@ -177,7 +178,7 @@ int times(const std::string& path, std::uint32_t step, const std::string& by, st
   memory::Log log = read_recording(path);
   if (!ceilings.empty()) log.ceilings = memory::read_ceilings(ceilings);
   fmt::print("{}", headline(log, path));
-  if (is_prediction(log) && !log.counted_steps.empty()) {
+  if (is_prediction(log)) {
     print_predicted(log, step, by, most);
     return status_of(log);
   }

@@ -7,12 +7,15 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <utility>
 
 #include "bytetape/autograd/capture.h"
 #include "bytetape/autograd/ops.h"
+#include "bytetape/core/device/backend.h"
 #include "bytetape/core/factories.h"
+#include "bytetape/core/memory/allocator.h"
 #include "bytetape/core/memory/ledger/scope.h"
 #include "bytetape/core/memory/recording.h"
 #include "bytetape/core/memory/step.h"
@@ -163,6 +166,36 @@ TEST(CountedWork, IsOfStepsWhileARecordingRuns) {
   EXPECT_EQ(tables, (std::vector<std::uint32_t>{0, 1, 0, no_work})) << "steps of equal work share a table";
   EXPECT_EQ(flop(counts_of(log, 0), "matmul forward"), 2u * 64);
   EXPECT_EQ(flop(counts_of(log, 1), "matmul forward"), 2u * 128);
+}
+
+TEST(CountedWork, IsOfStepsThatTheNextOneEnds) {
+  const Log log = recorded([] {
+    Allocator& cpu = memory::allocator(Device::cpu());
+    for (const std::uint32_t number : {1u, 2u, 1u}) {
+      cpu.begin_step(number);
+      matmul(ones({4, 4}), ones({4, 4}));
+    }
+    cpu.end_step();
+  });
+  ASSERT_EQ(log.counted_steps.size(), 3u);
+  for (const CountedStep& s : log.counted_steps) EXPECT_EQ(flop(counts_of(log, s.table), "matmul forward"), 128u);
+  const std::vector<StepTime> times = step_times(log);
+  ASSERT_EQ(times.size(), 3u);
+  for (const StepTime& s : times) EXPECT_TRUE(s.is_counted) << s.step;
+}
+
+TEST(CountedWork, OfThreadsWithOneNumberIsApart) {
+  const Log log = recorded([] {
+    const Step step(Device::cpu(), 7);
+    matmul(ones({4, 4}), ones({4, 4}));
+    std::thread([] {
+      const Step other(Device::cpu(), 7);
+      for (int i = 0; i < 2; ++i) matmul(ones({4, 4}), ones({4, 4}));
+    }).join();
+  });
+  ASSERT_EQ(log.counted_steps.size(), 2u);
+  EXPECT_EQ(flop(counts_of(log, log.counted_steps[0].table), "matmul forward"), 256u);
+  EXPECT_EQ(flop(counts_of(log, log.counted_steps[1].table), "matmul forward"), 128u);
 }
 
 TEST(CountedWork, OfACapturedStepIsThatOfItsReplays) {

@@ -269,6 +269,13 @@ void Allocator::set_mode(Mode mode) {
 
 // A step has the time that starting and stopping its device times takes, so that their cost can be seen.
 std::uint32_t Allocator::begin_step(std::uint32_t step) {
+  if (is_recording.load(std::memory_order_relaxed)) [[unlikely]] {  // the new step ends the thread's open one
+    const std::uint32_t open = [&] {
+      const std::lock_guard lock(mutex_);
+      return ledger_.open_step();
+    }();
+    if (open) report_step(*this, open, false);
+  }
   const std::uint32_t number = [&] {
     const std::lock_guard lock(mutex_);
     return ledger_.begin_step(step).number;

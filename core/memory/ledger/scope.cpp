@@ -1,6 +1,7 @@
 #include "bytetape/core/memory/ledger/scope.h"
 
 #include <atomic>
+#include <new>
 
 #include "bytetape/core/error.h"
 #include "bytetape/core/memory/allocator/as_thread.h"
@@ -15,9 +16,11 @@ NameId Scope::path_below_current(std::string_view name) {
 }
 
 void HostWait::note(bool begins) noexcept {
-  static const NameId name = intern(host_wait_name);
-  const ScopeIds& scope = ambient.scope;
-  if (scope.op != name) note_scope(scope, scope.with(scope.module, name, scope.phase), begins);
+  try {
+    static const NameId name = intern(host_wait_name);
+    const ScopeIds& scope = ambient.scope;
+    note_scope(scope, scope.with(scope.module, name, scope.phase), begins);
+  } catch (const std::bad_alloc&) {}  // the recording lacks the wait, and the program goes on
 }
 
 std::uint64_t thread_number() {

@@ -10,6 +10,7 @@
 #include <span>
 #include <system_error>
 
+#include "bytetape/core/device/device.h"
 #include "bytetape/core/error.h"
 #include "bytetape/core/files/input.h"
 #include "bytetape/core/memory/text/ceilings_json.h"
@@ -36,7 +37,7 @@ std::string text(const Json& object, const char* key) {
   return at->get<std::string>();
 }
 
-/// "cuda:0" of "meta:cuda:0", and "cpu" of "meta".
+/// "cuda:1" of "meta:cuda:1", and "cpu" of "meta".
 std::string real_device(const std::string& device) {
   if (device == "meta") return "cpu";
   return device.starts_with("meta:") ? device.substr(5) : device;
@@ -53,13 +54,15 @@ std::optional<double> roofline_time(const RooflineWork& work, const Ceilings& ce
     if (ceilings.flop_per_s[i] == 0) return std::nullopt;
     products += static_cast<double>(work.flop[i]) / ceilings.flop_per_s[i];
   }
-  return 1e9 * std::max(products, static_cast<double>(work.bytes) / ceilings.bytes_per_s);
+  constexpr double longest = 9e15;  // so that it fits integers: more than three months
+  return std::min(1e9 * std::max(products, static_cast<double>(work.bytes) / ceilings.bytes_per_s), longest);
 }
 
 const Ceilings* find_ceilings(const std::vector<Ceilings>& all, const std::string& device) {
   const std::string real = real_device(device);
   auto at = std::ranges::find(all, real, &Ceilings::device);
-  if (at == all.end() && real.starts_with("cuda:")) at = std::ranges::find(all, "cuda:0", &Ceilings::device);
+  if (at == all.end() && real.starts_with("cuda:"))
+    at = std::ranges::find(all, to_string(Device::cuda()), &Ceilings::device);
   return at == all.end() ? nullptr : &*at;
 }
 
@@ -102,6 +105,7 @@ std::vector<Ceilings> read_ceilings(const std::string& path) {
     check<ValueError>(json.is_object() && json.contains("ceilings") && json["ceilings"].is_array(),
                       "expected JSON with an array 'ceilings'");
     for (const Json& each : json["ceilings"]) all.push_back(ceilings_from_json(each));
+    check<ValueError>(!all.empty(), "expected the ceilings of a device, found none");
   } catch (const ValueError& e) {
     fail<FileError>(path, ": ", e.what(), "; measure them again with bench/ceilings, or remove the file");
   }

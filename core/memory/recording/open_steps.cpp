@@ -12,19 +12,19 @@ bool is_of_gpu(const OpenSteps::Open& o) { return o.device->device().type != Dev
 
 }  // namespace
 
-void OpenSteps::begin(const Open& step) {
-  if (const auto old = of(*step.device, step.thread); old != open_.end()) open_.erase(old);  // the new step ended it
-  open_.push_back(step);
-}
-
-bool OpenSteps::end(const Allocator& device, std::uint32_t number) {
+std::optional<OpenSteps::Open> OpenSteps::end(const Allocator& device, std::uint32_t number) {
   auto at = of(device, thread_number());
   if (at == open_.end() || at->number != number)  // another thread may end a step
     at = std::find_if(open_.begin(), open_.end(),
                       [&](const Open& o) { return o.device == &device && o.number == number; });
-  if (at == open_.end()) return false;
+  if (at == open_.end()) return std::nullopt;
+  const Open step = *at;
   open_.erase(at);
-  return true;
+  return step;
+}
+
+void OpenSteps::forget(const Allocator& device) {
+  std::erase_if(open_, [&](const Open& o) { return o.device == &device; });
 }
 
 const OpenSteps::Open* OpenSteps::of_this_thread() const {

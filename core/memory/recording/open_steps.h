@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace bytetape::memory {
@@ -16,11 +17,13 @@ class OpenSteps {
     bool is_timed;
   };
 
-  /// Adds a step. It replaces the thread's open step of the same device.
-  void begin(const Open& step);
-  /// Removes a step of this thread, or else of another one, which may end it. Returns false if no such step is open,
+  /// Adds a step. The thread has no open step of the same device.
+  void begin(const Open& step) { open_.push_back(step); }
+  /// Removes a step of this thread, or else of another one, which may end it. Returns nothing if no such step is open,
   /// because it began before the recording.
-  bool end(const Allocator& device, std::uint32_t number);
+  std::optional<Open> end(const Allocator& device, std::uint32_t number);
+  /// Removes the steps of an allocator that is about to be destroyed.
+  void forget(const Allocator& device);
   /// The step that this thread works for: its last begun one of a GPU, or else its last begun one. A thread without a
   /// step, such as the one that reduces gradients, works for the step that has been open longest, a GPU's if there is
   /// one. Null if no step is open.

@@ -97,15 +97,25 @@ void WorkCounter::begin(const Allocator& device, std::uint32_t number) {
 
 void WorkCounter::end(const Allocator& device, std::uint32_t number) {
   const std::lock_guard lock(mutex_);
-  if (!runs_ || !open_.end(device, number)) return;
-  auto work = sums_.extract({&device, number});
-  ended_.push_back({device.device(), number, now(), work ? std::move(work.mapped()) : WorkSums()});
+  if (!runs_) return;
+  if (const auto step = open_.end(device, number)) close(*step);
+}
+
+void WorkCounter::close(const OpenSteps::Open& step) {
+  auto work = sums_.extract(key(step));
+  ended_.push_back({step.device->device(), step.number, now(), work ? std::move(work.mapped()) : WorkSums()});
+}
+
+void WorkCounter::forget(const Allocator& device) {
+  const std::lock_guard lock(mutex_);
+  open_.forget(device);
+  std::erase_if(sums_, [&](const auto& sum) { return std::get<0>(sum.first) == &device; });
 }
 
 void WorkCounter::add(const WorkKey& key, const WorkSum& sum) {
   const std::lock_guard lock(mutex_);
   const OpenSteps::Open* const step = runs_ ? open_.of_this_thread() : nullptr;
-  if (step) sums_[{step->device, step->number}][key] += sum;
+  if (step) sums_[WorkCounter::key(*step)][key] += sum;
 }
 
 std::vector<WorkCounter::Counted> WorkCounter::take() {

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <map>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -30,6 +31,8 @@ class WorkCounter {
   void begin(const Allocator& device, std::uint32_t number);
   /// Notes that a step is about to end.
   void end(const Allocator& device, std::uint32_t number);
+  /// Drops the open steps of an allocator that is about to be destroyed.
+  void forget(const Allocator& device);
   /// Adds work of this thread to the step that it works for (OpenSteps). Work outside of steps is not counted.
   void add(const WorkKey& key, const WorkSum& sum);
   /// Returns the steps that ended since the last call.
@@ -39,7 +42,10 @@ class WorkCounter {
   SpinLock mutex_;
   bool runs_ = false;
   OpenSteps open_;
-  std::map<std::pair<const Allocator*, std::uint32_t>, WorkSums> sums_;  // by step
+  using Step = std::tuple<const Allocator*, std::uint64_t, std::uint32_t>;
+  static Step key(const OpenSteps::Open& step) { return {step.device, step.thread, step.number}; }
+  void close(const OpenSteps::Open& step);
+  std::map<Step, WorkSums> sums_;  // of open steps
   std::vector<Counted> ended_;
 };
 WorkCounter& work_counter();

@@ -92,7 +92,11 @@ class ChromeWriter {
     const std::vector<std::size_t> roles = roles_in(d);
     Replay now;
     Holds holds;
-    std::map<std::uint32_t, std::size_t> steps;  // ids, by number
+    struct Step {
+      std::size_t id;
+      std::uint64_t begin;
+    };
+    std::map<std::uint32_t, Step> steps;  // by number
     for (const Record& r : d.records) {
       now.apply(r.event);
       switch (r.event.kind) {
@@ -114,12 +118,12 @@ class ChromeWriter {
           arrow(holds[place_of(r)], r);
           break;
         case EventKind::step_begin:
-          steps[r.event.step] = ++ids_;
+          steps[r.event.step] = {++ids_, r.time};
           step(pid, r, 'b', ids_, "");
           break;
         case EventKind::step_end:
           if (const auto at = steps.find(r.event.step); at != steps.end())
-            step(pid, r, 'e', at->second, work_of_step(pid, r));
+            step(pid, r, 'e', at->second.id, work_of_step(pid, r, at->second.begin));
           break;
         case EventKind::argument:
         case EventKind::result:
@@ -183,12 +187,12 @@ class ChromeWriter {
          stamp(r.time), r.event.step, arguments);
   }
 
-  /// The arguments of a step's end, whose work was counted just before; "" if it was not.
-  std::string work_of_step(std::size_t pid, const Record& end) const {
+  /// The arguments of the end of a step that began at `begin`; "" if its work was not counted.
+  std::string work_of_step(std::size_t pid, const Record& end, std::uint64_t begin) const {
     const auto steps = counted_.find({static_cast<std::uint32_t>(pid - first_device), end.event.step});
     if (steps == counted_.end()) return "";
     const auto later = steps->second.upper_bound(end.time);
-    if (later == steps->second.begin()) return "";
+    if (later == steps->second.begin() || std::prev(later)->first < begin) return "";
     const Work& work = std::prev(later)->second;
     return fmt::format(R"(,"args":{{"flop":{},"bytes":{}}})", work.flop, work.bytes);
   }

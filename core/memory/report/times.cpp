@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <tuple>
@@ -212,14 +213,35 @@ std::vector<StepTime> step_work(const Log& log) {
   return steps;
 }
 
+/// The work of a row in several steps. Sums of integers could overflow.
+struct WorkOfRow {
+  double flop = 0, bytes = 0;
+  std::optional<double> least_time = 0.0;
+
+  void add(const OpTime& r) {
+    flop += static_cast<double>(r.flop);
+    bytes += static_cast<double>(r.bytes);
+    least_time = least_time && r.least_time ? std::optional(*least_time + *r.least_time) : std::nullopt;
+  }
+  void give_mean(OpTime& r, double n) const {
+    r.flop = static_cast<std::uint64_t>(flop / n);
+    r.bytes = static_cast<std::uint64_t>(bytes / n);
+    r.least_time = least_time ? std::optional(*least_time / n) : std::nullopt;
+  }
+};
+
 StepTime mean_of(const std::vector<StepTime>& steps) {
   if (steps.empty()) return {};
   Rows rows;
+  std::map<std::tuple<NameId, NameId, Phase>, WorkOfRow> work;
+  // Rates are work over device times, so both are of the same steps.
+  const bool is_timed = std::ranges::any_of(steps, [](const StepTime& s) { return s.is_counted && s.device; });
   StepTime mean{.step = steps.front().step, .step_device = steps.front().step_device, .begin = 0, .end = 0};
   DeviceTime device;
   std::uint64_t timed = 0, counted = 0;
   for (const StepTime& s : steps) {
-    counted += s.is_counted;
+    const bool counts = s.is_counted && (!is_timed || s.device);
+    counted += counts;
     mean.has_gpu_work = mean.has_gpu_work || s.has_gpu_work;
     mean.end += s.time();
     for (const OpTime& r : s.rows) {
@@ -227,9 +249,7 @@ StepTime mean_of(const std::vector<StepTime>& steps) {
       row.calls += r.calls;
       row.time += r.time;
       row.device_time += r.device_time;
-      row.flop += r.flop;
-      row.bytes += r.bytes;
-      row.least_time = row.least_time && r.least_time ? std::optional(*row.least_time + *r.least_time) : std::nullopt;
+      if (counts) work[{r.module, r.op, r.phase}].add(r);
     }
     if (!s.device) continue;
     ++timed;
@@ -245,9 +265,8 @@ StepTime mean_of(const std::vector<StepTime>& steps) {
     r.calls = (r.calls + n / 2) / n;
     r.time /= n;
     r.device_time /= n_timed;
-    r.flop /= n_counted;
-    r.bytes /= n_counted;
-    if (r.least_time) *r.least_time /= static_cast<double>(n_counted);
+    if (const auto at = work.find({r.module, r.op, r.phase}); at != work.end())
+      at->second.give_mean(r, static_cast<double>(n_counted));
   }
   if (timed) mean.device = DeviceTime{0, device.end / timed, device.busy / timed};
   return mean;

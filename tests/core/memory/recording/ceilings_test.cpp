@@ -37,8 +37,14 @@ TEST(Roofline, IsTheLongerOfProductsAndBytes) {
   EXPECT_EQ(work.all_flop(), 5501u);
 }
 
+TEST(Roofline, FitsIntegersAtAnyCeilings) {
+  Ceilings least = some("cpu");
+  least.bytes_per_s = 1e-300;
+  EXPECT_EQ(roofline_time({.bytes = 1}, least), 9e15);
+}
+
 TEST(Ceilings, AreThoseOfTheDeviceOrOfItsLikes) {
-  const std::vector<Ceilings> all{some("cpu"), some("cuda:0"), some("cuda:2")};
+  const std::vector<Ceilings> all{some("cpu"), some(to_string(Device::cuda())), some("cuda:2")};
   const auto found = [&](const std::string& device) {
     const Ceilings* const c = find_ceilings(all, device);
     return c ? c->device : "";
@@ -46,7 +52,7 @@ TEST(Ceilings, AreThoseOfTheDeviceOrOfItsLikes) {
   EXPECT_EQ(found("cpu"), "cpu");
   EXPECT_EQ(found("meta"), "cpu");
   EXPECT_EQ(found("cuda:2"), "cuda:2");
-  EXPECT_EQ(found("cuda:1"), "cuda:0");
+  EXPECT_EQ(found("cuda:1"), to_string(Device::cuda()));
   EXPECT_EQ(found("meta:cuda:2"), "cuda:2");
   EXPECT_EQ(found("other"), "");
   EXPECT_EQ(find_ceilings({}, "cpu"), nullptr);
@@ -55,10 +61,10 @@ TEST(Ceilings, AreThoseOfTheDeviceOrOfItsLikes) {
 TEST(Ceilings, AreKeptInAFile) {
   const test::TemporaryDir dir;
   const std::string path = dir / "new/ceilings.json";
-  write_ceilings(path, {some("cpu"), some("cuda:0")});
+  write_ceilings(path, {some("cpu"), some(to_string(Device::cuda()))});
   const std::vector<Ceilings> all = read_ceilings(path);
   ASSERT_EQ(all.size(), 2u);
-  EXPECT_EQ(all[1].device, "cuda:0");
+  EXPECT_EQ(all[1].device, to_string(Device::cuda()));
   EXPECT_EQ(all[1].processor, "of a test");
   EXPECT_EQ(all[1].bytes_per_s, 100);
   EXPECT_EQ(all[1].flop_per_s, some("").flop_per_s);
@@ -109,7 +115,7 @@ TEST(Ceilings, AreStoredInARecording) {
   ASSERT_EQ(read_log(log).ceilings.size(), 1u);
   EXPECT_EQ(read_log(log).ceilings[0].flop_per_s, some("").flop_per_s);
 
-  write_ceilings(dir / "other.json", {some("cpu"), some("cuda:0")});
+  write_ceilings(dir / "other.json", {some("cpu"), some(to_string(Device::cuda()))});
   Recording(log, "", {.ceilings = dir / "other.json"}).finish();
   EXPECT_EQ(read_log(log).ceilings.size(), 2u);
   std::ofstream(file) << "damaged";

@@ -89,7 +89,7 @@ TEST(StepWork, HasNoLeastTimeWithoutCeilings) {
 TEST(StepWork, OfAGpuHasNoTimeWithoutDeviceTimes) {
   Log log = counted_log();
   log.devices[0].name = "cuda:1";
-  log.ceilings = {ceilings("cuda:0")};
+  log.ceilings = {ceilings("cuda")};
   StepTime step = step_times(log).at(0);
   EXPECT_TRUE(step.has_gpu_work);
   EXPECT_EQ(step.time_of_work(row(step, conv)), 0u) << "the host only launched it";
@@ -124,10 +124,29 @@ TEST(StepWork, HasAMeanOverTheStepsThatHaveIt) {
   EXPECT_FALSE(mean_of({}).is_counted);
 }
 
+TEST(StepWork, HasAMeanOfManySteps) {
+  StepTime step;
+  step.is_counted = true;
+  step.rows = {{.op = conv, .phase = Phase::forward, .flop = std::uint64_t{1} << 60}};
+  const StepTime mean = mean_of(std::vector<StepTime>(100, step));
+  EXPECT_EQ(row(mean, conv).flop, std::uint64_t{1} << 60);
+}
+
+TEST(StepWork, IsTheMeanOfTheStepsWithDeviceTimes) {
+  StepTime small, large;
+  small.is_counted = large.is_counted = true;
+  small.rows = {{.op = conv, .phase = Phase::forward, .device_time = 0, .flop = 100}};
+  large.rows = {{.op = conv, .phase = Phase::forward, .device_time = 50, .flop = 1000}};
+  large.device = DeviceTime{0, 60, 50};
+  const StepTime mean = mean_of({small, large});
+  EXPECT_EQ(row(mean, conv).device_time, 50u);
+  EXPECT_EQ(row(mean, conv).flop, 1000u);
+}
+
 TEST(StepWork, OfPredictionsIsKnownToo) {
   Log log = counted_log();
   log.devices[0].name = "meta:cuda:0";
-  log.ceilings = {ceilings("cuda:0")};
+  log.ceilings = {ceilings("cuda")};
   EXPECT_TRUE(step_times(log).empty());
   const std::vector<StepTime> steps = step_work(log);
   ASSERT_EQ(steps.size(), 3u);
