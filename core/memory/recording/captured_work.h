@@ -9,7 +9,7 @@
 
 namespace bytetape::memory {
 
-/// What a count is of.
+/// The kernels that a count adds up: those of a device, module, op, phase and precision.
 struct WorkKey {
   Device device;
   NameId module = 0, op = 0;

@@ -6,7 +6,7 @@ namespace bytetape::memory {
 
 /// Returns {"device", "processor", "bytes_per_s", "flop_per_s": {"f32", ...}}.
 Json ceilings_json(const Ceilings& c);
-/// Reads that.
+/// Returns the ceilings of such an object.
 /// Throws ValueError if a field is missing, of another type, or not positive.
 Ceilings ceilings_from_json(const Json& json);
 
