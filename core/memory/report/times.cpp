@@ -167,7 +167,8 @@ void add_work(StepTime& step, const Log& log, std::span<const WorkCount> table) 
 
 void add_table(StepTime& step, const Log& log, std::uint32_t table) {
   step.is_counted = true;
-  add_work(step, log, std::ranges::equal_range(log.work_counts, table, {}, &WorkCount::table));
+  const auto first = std::ranges::lower_bound(log.work_counts, table, {}, &WorkCount::table);
+  add_work(step, log, {first, std::ranges::upper_bound(first, log.work_counts.end(), table, {}, &WorkCount::table)});
 }
 
 void add_counts(std::vector<StepTime>& times, const Log& log) {
