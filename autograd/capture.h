@@ -89,7 +89,7 @@ class CapturedStep {
 /// - A replay throws CaptureError if a leaf whose gradient the step sets was moved or converted since.
 /// - Results do not belong to an autograd graph, and the next call overwrites them.
 ///
-/// The memory of the step comes from the device's allocator, pinned memory of SaveOnCpu included, and is freed with it.
+/// The CapturedStep owns the memory of the step: the device's, and the pinned memory to which SaveOnCpu copies.
 /// On a GPU's meta device, calls take the same memory and launch nothing. Only one thread may call it at a time.
 template <class F>
 CapturedStep<F> capture(F step) {

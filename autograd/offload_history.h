@@ -6,8 +6,8 @@ namespace detail {
 class LastForward;
 }
 
-/// Remembers which saved tensors left the device during the last forward pass, so that the next one copies only those
-/// to the host. A part of SaveOnCpuOptions. A copy remembers nothing, so equal programs take equal memory.
+/// Remembers which saved tensors left the device during earlier forward passes, so that later ones copy only those to
+/// the host. A part of SaveOnCpuOptions. A copy remembers nothing, so equal programs take equal memory.
 class OffloadHistory {
  public:
   OffloadHistory();

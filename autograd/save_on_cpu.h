@@ -18,7 +18,7 @@ struct SaveOnCpuOptions {
   /// ops save or release these bytes, so `keep` should be what a few layers save.
   std::size_t keep = std::size_t{256} << 20;
   std::size_t min_bytes = std::size_t{1} << 20;  ///< smaller tensors stay on the device
-  /// What the scopes with this object, not with a copy of it, have learned from earlier forward passes.
+  /// The knowledge of earlier forward passes in scopes with this object. A copy of the options has none.
   OffloadHistory history = {};
 };
 

@@ -32,9 +32,9 @@ class BatchNorm : public Module {
  public:
   Tensor forward(const Tensor& x) override;
   using Module::operator();
-  /// Returns activation(forward(x)), computed as one op. `activation` is none, relu or gelu_tanh.
+  /// Returns activation(forward(x)) as one op. `activation` must be none, relu or gelu_tanh.
   Tensor operator()(const Tensor& x, Activation activation);
-  /// Returns activation(forward(x) + residual), one op unless gelu_tanh. `residual` has the shape and dtype of x.
+  /// Returns activation(forward(x) + residual). gelu_tanh is an op of its own. `residual` is like x.
   Tensor operator()(const Tensor& x, const Tensor& residual, Activation activation = Activation::none);
   std::string describe() const override { return detail::concat(kind_.name, "(", num_features_, ")"); }
   /// Makes `f` compute the layer in training, in place of batch_norm(), for statistics of more than this batch

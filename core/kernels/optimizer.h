@@ -105,7 +105,7 @@ struct OptimizerSlot {
   View shadow = {};
   std::int64_t* skipped = nullptr;
 
-  /// What is updated is read and written.
+  /// The parameter is read and written.
   std::uint64_t moved_bytes() const {
     return 2 * bytetape::moved_bytes(parameter) + bytetape::moved_bytes(gradient) + bytetape::moved_bytes(shadow);
   }

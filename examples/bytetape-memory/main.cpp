@@ -78,12 +78,16 @@ int main(int argc, char** argv) {
       ->check(CLI::PositiveNumber);
   auto* by = times->add_option("--by", a.by, "op, module, or call: an op in a module")
                  ->check(CLI::IsMember({"op", "module", "call"}));
-  times->add_flag("--kernels", a.kernels, "of a recording with device times: the kernels and copies, with their ops")
-      ->excludes(by);
+  auto* kernels =
+      times
+          ->add_flag("--kernels", a.kernels, "of a recording with device times: the kernels and copies, with their ops")
+          ->excludes(by);
   times->add_option("--rows", a.rows, "the most rows to print")->check(CLI::PositiveNumber);
 
-  times->add_option("--ceilings", a.ceilings,
-                    "a file of bench/ceilings, for the share of the roofline; default: those in the recording");
+  times
+      ->add_option("--ceilings", a.ceilings,
+                   "a file of bench/ceilings, for the share of the roofline; default: those in the recording")
+      ->excludes(kernels);
 
   CLI::App* report = app.add_subcommand("report", "write an HTML page for a browser");
   report

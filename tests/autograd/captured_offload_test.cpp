@@ -1,5 +1,5 @@
-// What a captured step saves goes to the host and comes back, on a device of the host's memory. On a GPU:
-// tests/cuda/save_on_cpu_test.cpp.
+// SaveOnCpu in captured steps, on a fake device in the host's memory. tests/cuda/save_on_cpu_test.cpp tests it on a
+// GPU.
 #include <algorithm>
 #include <memory>
 #include <set>
@@ -188,11 +188,7 @@ TEST_F(OffloadsCaptured, IsPredictedToTheByte) {
   ASSERT_GE(p.steps.size(), 4u);
   net.reset();
   x = {};
-  fake->device.empty_cache();
-  synchronize(gpu);
-  fake->pinned.allocator().empty_cache();
-  fake->device.reset_log();
-  fake->pinned.allocator().reset_log();
+  fake->start_anew();
   {
     const auto step = program();
     for (std::size_t i = 0; i < p.steps.size(); ++i) step();

@@ -402,11 +402,7 @@ TEST_F(SavesOnCpu, IsPredictedToTheByte) {
   ASSERT_TRUE(p.is_settled());
   net.reset();
   x = {};
-  fake->device.empty_cache();
-  synchronize(gpu);
-  fake->pinned.allocator().empty_cache();
-  fake->device.reset_log();
-  fake->pinned.allocator().reset_log();
+  fake->start_anew();
   const auto step = program();
   for (std::size_t i = 0; i < p.steps.size(); ++i) step();
   EXPECT_EQ(test::first_difference(fake->device.snapshot().events, p.snapshot.events), "");

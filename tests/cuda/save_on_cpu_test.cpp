@@ -1,5 +1,5 @@
-// What is saved goes to pinned memory and comes back beside the step's own work, in plain and in captured steps. The
-// rules of it are in tests/autograd/save_on_cpu_test.cpp and captured_offload_test.cpp.
+// SaveOnCpu on a GPU, in plain and in captured steps: bits, bytes and events. tests/autograd/save_on_cpu_test.cpp and
+// captured_offload_test.cpp test its rules without one.
 #include "bytetape/autograd/save_on_cpu.h"
 
 #include <functional>

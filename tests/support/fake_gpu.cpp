@@ -122,4 +122,12 @@ FakeGpu::~FakeGpu() {
   register_backend(DeviceType::cuda, {});
 }
 
+void FakeGpu::start_anew() {
+  device.empty_cache();
+  synchronize(gpu);
+  pinned.allocator().empty_cache();
+  device.reset_log();
+  pinned.allocator().reset_log();
+}
+
 }  // namespace bytetape::test

@@ -23,6 +23,9 @@ struct FakeGpu {
   FakeGpu(const FakeGpu&) = delete;
   FakeGpu& operator=(const FakeGpu&) = delete;
 
+  /// Empties the caches and the logs, so that the next program has the events of a first one.
+  void start_anew();
+
   static inline const Device gpu = Device::cuda(), meta_gpu = Device::meta(gpu);
 
   memory::Allocator device{gpu, std::make_unique<memory::HostUpstream>()};

@@ -16,9 +16,9 @@ namespace bytetape {
 /// - `residual`: a tensor like x, or undefined.
 ///
 /// Results have the bits of separate ops, except that 16-bit sums with a residual are rounded once. Under Autocast, x
-/// and residual are converted to the wider of their dtypes. Saves x, and also y if there are both a residual and
-/// relu.
-/// With a residual and gelu_tanh, also saves their sum.
+/// and residual are converted to the wider of their dtypes.
+/// Saves x, and with relu and a residual also y.
+/// With gelu_tanh and a residual, saves x and the input of gelu.
 /// Throws ShapeError, DTypeError or DeviceError if the tensors do not fit.
 /// Throws ValueError if training sees one value per channel, or if `activation` is another one.
 Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& running_mean,

@@ -13,10 +13,7 @@ inline constexpr char host_wait_name[] = "wait for device";
 /// that waits. The thread's scope stays as it is.
 class HostWait {
  public:
-  [[nodiscard]] HostWait() : is_marked_(is_recording.load(std::memory_order_relaxed)) {
-    if (is_marked_) [[unlikely]]
-      note(true);
-  }
+  [[nodiscard]] HostWait() : is_marked_(is_recording.load(std::memory_order_relaxed) && note(true)) {}
   ~HostWait() {
     if (is_marked_) [[unlikely]]
       note(false);
@@ -25,7 +22,8 @@ class HostWait {
   HostWait& operator=(const HostWait&) = delete;
 
  private:
-  static void note(bool begins) noexcept;
+  /// Returns false if there is no memory for the mark.
+  static bool note(bool begins) noexcept;
 
   const bool is_marked_;
 };

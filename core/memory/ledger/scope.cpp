@@ -15,12 +15,13 @@ NameId Scope::path_below_current(std::string_view name) {
   return join_path(ambient.scope.module, name);
 }
 
-void HostWait::note(bool begins) noexcept {
+bool HostWait::note(bool begins) noexcept {
   try {
     static const NameId name = intern(host_wait_name);
     const ScopeIds& scope = ambient.scope;
     note_scope(scope, scope.with(scope.module, name, scope.phase), begins);
-  } catch (const std::bad_alloc&) {}  // the recording lacks the wait, and the program goes on
+    return true;
+  } catch (const std::bad_alloc&) { return false; }  // the recording lacks the wait, and the program goes on
 }
 
 std::uint64_t thread_number() {

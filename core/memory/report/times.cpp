@@ -183,6 +183,23 @@ void add_counts(std::vector<StepTime>& times, const Log& log) {
   }
 }
 
+/// The work of a row in several steps. Sums of integers could overflow.
+struct WorkOfRow {
+  double flop = 0, bytes = 0;
+  std::optional<double> least_time = 0.0;
+
+  void add(const OpTime& r) {
+    flop += static_cast<double>(r.flop);
+    bytes += static_cast<double>(r.bytes);
+    least_time = least_time && r.least_time ? std::optional(*least_time + *r.least_time) : std::nullopt;
+  }
+  void give_mean(OpTime& r, double n) const {
+    r.flop = static_cast<std::uint64_t>(flop / n);
+    r.bytes = static_cast<std::uint64_t>(bytes / n);
+    r.least_time = least_time ? std::optional(*least_time / n) : std::nullopt;
+  }
+};
+
 }  // namespace
 
 std::vector<StepTime> step_times(const Log& log) {
@@ -213,23 +230,6 @@ std::vector<StepTime> step_work(const Log& log) {
   }
   return steps;
 }
-
-/// The work of a row in several steps. Sums of integers could overflow.
-struct WorkOfRow {
-  double flop = 0, bytes = 0;
-  std::optional<double> least_time = 0.0;
-
-  void add(const OpTime& r) {
-    flop += static_cast<double>(r.flop);
-    bytes += static_cast<double>(r.bytes);
-    least_time = least_time && r.least_time ? std::optional(*least_time + *r.least_time) : std::nullopt;
-  }
-  void give_mean(OpTime& r, double n) const {
-    r.flop = static_cast<std::uint64_t>(flop / n);
-    r.bytes = static_cast<std::uint64_t>(bytes / n);
-    r.least_time = least_time ? std::optional(*least_time / n) : std::nullopt;
-  }
-};
 
 StepTime mean_of(const std::vector<StepTime>& steps) {
   if (steps.empty()) return {};
