@@ -3,6 +3,7 @@
 #include "bytetape/core/memory/ledger/host_wait.h"
 #include "bytetape/cuda/cuda.h"
 #include "bytetape/cuda/runtime/launch.h"
+#include "bytetape/cuda/runtime/runtime.h"
 
 namespace bytetape::cuda {
 namespace {
@@ -10,6 +11,7 @@ cudaEvent_t of(void* event) { return static_cast<cudaEvent_t>(event); }
 }  // namespace
 
 Event::Event(int index) : index_(index) {
+  check_there(index);
   stream_of(Device::cuda(index));  // makes the device current
   cudaEvent_t made = nullptr;
   check(cudaEventCreate(&made));

@@ -269,6 +269,7 @@ void wait_for(int index, std::uint64_t mark) noexcept {
 }
 
 MemoryInfo mem_get_info(int index) {
+  check_there(index);
   enter(index);  // the driver answers for the current device
   MemoryInfo m;
   check(cudaMemGetInfo(&m.free, &m.total));

@@ -54,10 +54,10 @@ TEST_F(CudaDevice, IsDescribed) {
 // Needs neither a GPU nor a toolkit.
 TEST(CudaDevices, ThatAreNotThereAreOneClearSentence) {
   const int beyond = cuda::device_count();
-  for (const auto& ask : std::initializer_list<std::function<void(int)>>{[](int i) { cuda::get_device_properties(i); },
-                                                                         [](int i) { cuda::get_device_name(i); },
-                                                                         [](int i) { cuda::mem_get_info(i); }})
-    for (const int index : {beyond, -1}) {
+  for (const auto& ask : std::initializer_list<std::function<void(int)>>{
+           [](int i) { cuda::get_device_properties(i); }, [](int i) { cuda::get_device_name(i); },
+           [](int i) { cuda::mem_get_info(i); }, [](int i) { cuda::Event{i}; }})
+    for (const int index : {beyond, -1, -200, 1000}) {
       try {
         ask(index);
         ADD_FAILURE() << "there is a device " << index;
