@@ -1,6 +1,7 @@
 #pragma once
 #include <type_traits>
 
+#include "bytetape/autograd/grad_mode.h"
 #include "bytetape/core/dtype.h"
 
 namespace bytetape {
@@ -20,8 +21,8 @@ struct AutogradAmbient {
   /// Whether ops are recorded on the tape: grad_enabled(). Set by GradMode and NoGrad, and by backward (to its
   /// `create_graph`). Default: true.
   bool grad_mode = true;
-  /// Whether cheap activations are recomputed in backward: recomputing(). Set by Recompute. Default: false.
-  bool recompute = false;
+  /// Which cheap activations are recomputed in backward: recomputing(). Set by Recompute. Default: none.
+  RecomputeMode recompute = RecomputeMode::none;
   /// The innermost observer of ops. Set by OpObserver. Default: null, none.
   OpObserver* op_observer = nullptr;
   /// The op that runs. Set by Op while there is an observer. Default: null, none.

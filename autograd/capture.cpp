@@ -54,7 +54,7 @@ void restore(const Tensor& x) {
 }  // namespace
 
 struct StepRecorder::Recorded {
-  explicit Recorded(Device device) : pool(memory::allocator(device)) {}
+  explicit Recorded(Device device) : pool(memory::allocator(device)), count(device) {}
 
   memory::Pool pool;  // first, so that it is destroyed last: the members below may be in it
   std::vector<Tensor> inputs, outputs;

@@ -25,7 +25,7 @@ std::vector<Tensor> checkpoint(ListFunction fn, std::span<const Tensor> inputs) 
 CheckpointFrame::CheckpointFrame(ListFunction fn, std::span<const Tensor> inputs)
     : fn_(std::move(fn)),
       autocast_(autocast_dtype()),
-      recomputes_(recomputing()),
+      recompute_(autograd_ambient.recompute),
       default_device_(default_device()),
       module_(memory::ambient.running_module ? *memory::ambient.running_module : nullptr) {
   for (const Tensor& x : inputs) inputs_.emplace_back(this).save(x);
@@ -71,7 +71,7 @@ void CheckpointFrame::make() {
   const memory::ScopeGuard where(scope);
   const Setting<const memory::ModuleCell*> module(memory::ambient.running_module, &module_);
   const Autocast autocast(autocast_);
-  const Setting recompute(autograd_ambient.recompute, recomputes_);
+  const Setting recompute(autograd_ambient.recompute, recompute_);
   const DefaultDevice device(default_device_);
   const GradMode records(true);
   std::vector<Tensor> inputs;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "bytetape/autograd/checkpoint.h"
+#include "bytetape/autograd/grad_mode.h"
 #include "bytetape/autograd/node.h"
 #include "bytetape/core/memory/ambient.h"
 #include "bytetape/core/random.h"
@@ -54,7 +55,7 @@ class CheckpointFrame final : public SavedPlaceholder {
   std::vector<Made> made_;
   std::vector<PhiloxState> draws_;
   DType autocast_;
-  bool recomputes_;
+  RecomputeMode recompute_;
   Device default_device_;
   memory::ModuleCell module_;
   State state_ = State::waiting;

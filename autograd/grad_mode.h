@@ -1,6 +1,13 @@
 #pragma once
+#include <cstdint>
 
 namespace bytetape {
+namespace detail {
+
+/// What Recompute recomputes, the least first.
+enum class RecomputeMode : std::uint8_t { none, exact, all };
+
+}  // namespace detail
 
 /// Whether ops of this thread are recorded on the tape. Default: true.
 bool grad_enabled();
@@ -32,20 +39,21 @@ class NoGrad : GradMode {
 ///
 /// Recomputation saves the memory of these results, and costs one pass for each op that uses one in backward. A result
 /// is saved if its op's input would itself be recomputed. Gradients have the same bits. The exception is a GELU that
-/// cuBLASLt applied in 16 bits or TF32, which approximates tanh in another way. A write through data() to such a result
-/// does not reach backward. checkpoint() recomputes whole parts of a model.
+/// cuBLASLt applied in 16 bits or TF32, which approximates tanh in another way. With `only_exact`, such a result is
+/// saved. Within a Recompute without it, `only_exact` has no effect. A write through data() to a recomputed result does
+/// not reach backward. checkpoint() recomputes whole parts of a model.
 ///
 /// Backward of an op that uses such a result throws AutogradError if the saved tensors of the op that made it were
 /// freed or overwritten before.
 class Recompute {
  public:
-  [[nodiscard]] Recompute();
+  [[nodiscard]] explicit Recompute(bool only_exact = false);
   ~Recompute();
   Recompute(const Recompute&) = delete;
   Recompute& operator=(const Recompute&) = delete;
 
  private:
-  bool previous_;
+  detail::RecomputeMode previous_;
 };
 /// Whether a Recompute is active on this thread.
 bool recomputing();

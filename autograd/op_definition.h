@@ -10,8 +10,6 @@
 
 namespace bytetape {
 
-class OpCall;
-
 /// The dtype that an op computes in and returns under Autocast. Integers and f64 never change.
 enum class AutocastClass : std::uint8_t {
   keep,    ///< the dtype of its input
@@ -66,13 +64,6 @@ struct ConstantName {
 
 }  // namespace detail
 
-/// Counts floating-point operations of a call from shapes.
-using CountFlop = double (*)(const OpCall& call);
-double one_per_output(const OpCall& call);  ///< the elements of all outputs; the default
-double one_per_input(const OpCall& call);   ///< the elements of the first input, for sums
-double norm_flop(const OpCall& call);       ///< 8 for each element of the first input: statistics, scale and shift
-double no_flop(const OpCall& call);         ///< 0, for copies
-
 /// The static description of an op. Define it as a constant beside the op's function:
 ///
 ///     constexpr OpDefinition index_select_op{.name = "index_select", .inputs = {"x", "index"},
@@ -94,7 +85,6 @@ struct OpDefinition {
   AutocastClass autocast = AutocastClass::keep;
   /// The inputs that the op overwrites.
   detail::ConstantList<std::string_view, 4> writes{};
-  CountFlop flop = one_per_output;
 };
 
 /// The definition of the in-place form of an op, such as relu_ of relu: the in-place op writes its first input and

@@ -26,23 +26,7 @@ void tell(const F& f) {
   for (OpObserver* o = hidden.innermost; o; o = o->outer()) f(*o);
 }
 
-double bytes_of(const Tensor& x) {
-  return x.defined() ? static_cast<double>(x.numel()) * static_cast<double>(size_of(x.dtype())) : 0;
-}
-
 }  // namespace
-
-double one_per_output(const OpCall& call) {
-  double n = 0;
-  for (const Tensor& y : call.outputs) n += y.defined() ? static_cast<double>(y.numel()) : 0;
-  return n;
-}
-double one_per_input(const OpCall& call) {
-  const Tensor& x = call.inputs.at(0).tensor();
-  return x.defined() ? static_cast<double>(x.numel()) : 0;
-}
-double norm_flop(const OpCall& call) { return 8 * one_per_input(call); }
-double no_flop(const OpCall&) { return 0; }
 
 const char* to_string(AutocastClass c) {
   constexpr const char* text[] = {"keep", "low", "f32", "widest"};
@@ -51,18 +35,6 @@ const char* to_string(AutocastClass c) {
 const char* to_string(OpKind k) {
   constexpr const char* text[] = {"kernel", "view", "composite"};
   return text[static_cast<int>(k)];
-}
-
-// Formulas need valid shapes. An op that has outputs has passed its checks.
-double OpCall::flop() const {
-  return kind == OpKind::kernel && !failed && !outputs.empty() ? definition.flop(*this) : 0;
-}
-double OpCall::bytes() const {
-  double n = 0;
-  if (kind != OpKind::kernel) return n;
-  for (const Operand& x : inputs) n += bytes_of(x.tensor());
-  for (const Tensor& y : outputs) n += bytes_of(y);
-  return n;
 }
 
 OpObserver::OpObserver() : outer_(std::exchange(autograd_ambient.op_observer, this)) {}

@@ -25,12 +25,6 @@ class OpCall {
   std::vector<AttributeValue> attributes;  ///< in the order of definition.attributes
   std::vector<Tensor> outputs;             ///< complete when end() is called
   bool failed = false;                     ///< whether it ended with an exception
-
-  /// The number of floating-point operations, computed from shapes. 0 for views and composites, before the op has an
-  /// output, and if it failed. The ops that a composite calls are counted themselves.
-  double flop() const;
-  /// The total bytes of all inputs and outputs, each counted once. 0 for views and composites.
-  double bytes() const;
 };
 
 /// Observes the ops of its thread while it lives. These are forward ops, ops of backward rules, and the ops that a

@@ -1,9 +1,11 @@
-// Answers questions of bench/plans.py about one network: which modules may be checkpointed and what each costs and
-// saves, whether a choice fits a limit, and what nn::fit chooses. Reads a line for each question, and prints JSON.
+// Answers questions of bench/plans.py about one network: which modules may be checkpointed or recompute cheap results,
+// what each of these levers costs and saves, whether a choice of levers fits a limit, and what nn::fit chooses. Reads a
+// line for each question, and prints JSON. A lever is "checkpoint:PATH" or "recompute:PATH". The model's path is empty.
 #include <bytetape/bytetape.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <filesystem>
 #include <functional>
@@ -11,6 +13,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <tuple>
 #include <vector>
 
 #include "bench/harness.h"
@@ -122,32 +125,117 @@ class Training {
   std::optional<optim::SGD> sgd_;
 };
 
+using Levers = std::vector<std::string>;
+
+nn::MemoryOptions options_of(const Levers& levers) {
+  nn::MemoryOptions options;
+  for (const std::string& lever : levers) {
+    const std::size_t colon = lever.find(':');
+    (lever[0] == 'c' ? options.checkpointed : options.recomputing).push_back(lever.substr(colon + 1));
+  }
+  return options;
+}
+Levers levers_of(const nn::MemoryOptions& options) {
+  Levers levers;
+  const auto plain = [](const std::string& path) { return memory::plain_path(memory::intern(path)); };
+  for (const std::string& path : options.checkpointed) levers.push_back("checkpoint:" + plain(path));
+  for (const std::string& path : options.recomputing) levers.push_back("recompute:" + plain(path));
+  return levers;
+}
+
+// ---- measured times
+
+/// Returns the median of times in nanoseconds, in ms.
+double median_ms(std::vector<std::uint64_t> times) {
+  if (times.empty()) return 0;
+  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+  std::nth_element(times.begin(), middle, times.end());
+  return static_cast<double>(*middle) / 1e6;
+}
+
+using OpKey = std::tuple<memory::Phase, std::string, std::string>;  // phase, module, op
+
+using Times = std::map<OpKey, std::vector<std::uint64_t>>;  // of the measured steps
+
+/// Measures steps without levers, and steps that recompute all cheap results, in turns, after one step of each. The
+/// times of whole steps have the key {setup, "", ""}.
+std::array<Times, 2> measured(const std::string& net, int steps) {
+  const std::string path = std::filesystem::temp_directory_path() / ("plans-" + net + ".memlog");
+  {
+    const memory::Recording recording(path);
+    Training plain(net, {}), recomputing(net, {.recomputing = {""}});
+    for (int i = 0; i <= steps; ++i) plain(), recomputing();
+  }
+  const memory::Log log = memory::read_log(path);
+  std::filesystem::remove(path);
+  std::array<Times, 2> all;
+  const std::vector<memory::StepTime> timed = memory::step_times(log);
+  for (std::size_t i = 2; i < timed.size(); ++i) {
+    Times& times = all[i % 2];
+    times[{memory::Phase::setup, "", ""}].push_back(timed[i].time());
+    for (const memory::OpTime& r : timed[i].rows)
+      times[{r.phase, memory::plain_path(memory::intern(log.names[r.module])), log.names[r.op]}].push_back(r.time);
+  }
+  return all;
+}
+
+using Milliseconds = std::map<std::string, double>;
+
+/// The forward of each module, which its checkpoint adds to a step, and the step.
+Milliseconds checkpoint_times(const Times& plain) {
+  Milliseconds ms;
+  for (const auto& [key, times] : plain) {
+    const auto& [phase, module, op] = key;
+    if (phase == memory::Phase::setup) ms["step"] = median_ms(times);
+    if (phase != memory::Phase::forward) continue;
+    for (memory::NameId m = memory::intern(module); m; m = memory::parent_of(m))
+      ms["checkpoint:" + memory::plain_path(m)] += median_ms(times);
+  }
+  return ms;
+}
+
+/// The kernels of each op of a predicted step.
+std::map<OpKey, std::uint32_t> launches(const memory::Prediction& p) {
+  std::map<OpKey, std::uint32_t> all;
+  for (const memory::WorkCount& w : p.work)
+    all[{w.phase, memory::plain_path(w.module), memory::name_of(w.op)}] += w.launches;
+  return all;
+}
+
+// ---- questions
+
 class Questions {
  public:
   explicit Questions(std::string net) : net_(std::move(net)) {}
 
-  /// {"net", "peak", "saved", "times", "modules": [{"path", "saves"}]}. `saved` bytes of the peak are saved for
-  /// backward. `times` has the median forward time of each module, and of the step, in ms. It is empty if steps is 0.
+  /// {"net", "peak", "saved", "times", "levers": [{"lever", "saves"}]}. `saved` bytes of the peak are saved for
+  /// backward. `times` is empty if steps is 0.
   json describe(int steps) const {
     const memory::Prediction plain = predict({}, no_limit);
     const std::size_t saved = saved_peak(plain);
-    json modules = json::array();
+    std::map<OpKey, std::uint32_t> without = launches(plain);
+    std::array<Times, 2> seen;
+    if (steps) seen = measured(net_, steps);
+    Milliseconds times = checkpoint_times(seen[0]);
+    json levers = json::array();
     Training training(net_, {});
-    for (const auto& [path, module] : training.model().named_modules()) {
-      if (path.empty()) continue;
-      if (const std::size_t then = saved_peak(predict({path}, no_limit)); then < saved)
-        modules.push_back({{"path", path}, {"saves", saved - then}});
-    }
-    return {{"net", net_},
-            {"peak", plain.peak_allocated()},
-            {"saved", saved},
-            {"times", steps ? json(forward_times(steps)) : json::object()},
-            {"modules", modules}};
+    for (const auto& [path, module] : training.model().named_modules())
+      for (const std::string kind : {"checkpoint:", "recompute:"}) {
+        if (path.empty() && kind == "checkpoint:") continue;
+        const memory::Prediction p = predict({kind + path}, no_limit);
+        if (saved_peak(p) >= saved) continue;
+        levers.push_back({{"lever", kind + path}, {"saves", saved - saved_peak(p)}});
+        if (!steps || kind == "checkpoint:") continue;
+        double& ms = times[kind + path] = 0;
+        for (const auto& [op, count] : launches(p))
+          if (count > without[op]) ms += std::max(median_ms(seen[1][op]) - median_ms(seen[0][op]), 0.0);
+      }
+    return {{"net", net_}, {"peak", plain.peak_allocated()}, {"saved", saved}, {"times", times}, {"levers", levers}};
   }
 
-  json fits(std::size_t limit, const std::vector<std::string>& paths) const {
-    const memory::Prediction p = predict(paths, limit);
-    return {{"fits", p.fits()}, {"allocated", p.peak_allocated()}, {"reserved", p.peak_reserved()}};
+  json fits(std::size_t limit, const Levers& levers) const {
+    const memory::Prediction p = predict(levers, limit);
+    return {{"fits", p.fits()}, {"peak", (p.fits() ? p : predict(levers, no_limit)).peak_allocated()}};
   }
 
   json fit(std::size_t limit) const {
@@ -155,72 +243,40 @@ class Questions {
     const nn::Fit found =
         nn::fit(Device::cpu(), limit, [&](const nn::MemoryOptions& options) { return Training(net_, options); });
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-    json paths = json::array();
-    for (const std::string& path : found.memory_options.checkpointed)
-      paths.push_back(memory::plain_path(memory::intern(path)));
-    return {{"fits", found.fits()}, {"modules", paths}, {"seconds", seconds.count()}};
+    return {{"fits", found.fits()}, {"levers", levers_of(found.memory_options)}, {"seconds", seconds.count()}};
   }
 
  private:
   static constexpr std::size_t no_limit = std::numeric_limits<std::size_t>::max();
 
-  memory::Prediction predict(const std::vector<std::string>& paths, std::size_t limit) const {
-    const nn::MemoryOptions options{.checkpointed = paths};
-    return memory::predict(Device::cpu(), [&] { return Training(net_, options); }, {.limit = limit});
+  memory::Prediction predict(const Levers& levers, std::size_t limit) const {
+    return memory::predict(Device::cpu(), [&] { return Training(net_, options_of(levers)); }, {.limit = limit});
   }
   static std::size_t saved_peak(const memory::Prediction& p) {
     return p.snapshot.statistics.by_role[static_cast<std::size_t>(memory::Role::saved)].peak;
   }
 
-  /// The median forward time of each module, by path, and of the step, in ms.
-  std::map<std::string, double> forward_times(int steps) const {
-    const std::string path = std::filesystem::temp_directory_path() / ("plans-" + net_ + ".memlog");
-    {
-      const memory::Recording recording(path);
-      Training training(net_, {});
-      for (int i = 0; i <= steps; ++i) training();
-    }
-    const memory::Log log = memory::read_log(path);
-    std::filesystem::remove(path);
-    std::map<std::string, std::vector<double>> all;
-    std::vector<memory::StepTime> measured = memory::step_times(log);
-    measured.erase(measured.begin());
-    for (const memory::StepTime& step : measured) {
-      std::map<std::string, double> of_step{{"step", static_cast<double>(step.time())}};
-      for (const memory::OpTime& r : step.rows)
-        if (r.phase == memory::Phase::forward)
-          for (memory::NameId m = memory::intern(log.names[r.module]); m; m = memory::parent_of(m))
-            of_step[memory::plain_path(m)] += static_cast<double>(r.time);
-      for (const auto& [name, time] : of_step) all[name].push_back(time);
-    }
-    std::map<std::string, double> medians;
-    for (auto& [name, times] : all) {
-      std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());
-      medians[name] = times[times.size() / 2] / 1e6;
-    }
-    return medians;
-  }
-
   const std::string net_;
 };
 
-/// Answers "fit LIMIT" and "fits LIMIT PATH...".
+/// Answers "fit LIMIT" and "fits LIMIT LEVER...".
 json answer(const Questions& questions, const std::string& line) {
   std::istringstream words(line);
-  std::string what, path;
+  std::string what, lever;
   std::size_t limit = 0;
   words >> what >> limit;
   if (what == "fit") return questions.fit(limit);
-  std::vector<std::string> paths;
-  while (words >> path) paths.push_back(path);
-  return questions.fits(limit, paths);
+  Levers levers;
+  while (words >> lever) levers.push_back(lever);
+  return questions.fits(limit, levers);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   share_cores(argv);
-  CLI::App app{"Describes a network's modules, then answers the lines 'fit LIMIT' and 'fits LIMIT PATH...' with JSON."};
+  CLI::App app{
+      "Describes a network's modules, then answers the lines 'fit LIMIT' and 'fits LIMIT LEVER...' with JSON."};
   std::string net = "resnet18";
   int steps = 0, threads = 0;
   app.add_option("--net", net, "network")

@@ -169,22 +169,18 @@ struct ReduceToBackward final : CollectiveNode {
   void backward(const Grads& gy, InputGrads& gx) override { gx[0] = broadcast(gy[0], *group, call.peer); }
 };
 
-constexpr OpDefinition all_reduce_def{
-    .name = "all_reduce", .attributes = {{"op", text}}, .family = Family::collective, .flop = one_per_input};
+constexpr OpDefinition all_reduce_def{.name = "all_reduce", .attributes = {{"op", text}}, .family = Family::collective};
 constexpr OpDefinition reduce_scatter_def{
-    .name = "reduce_scatter", .attributes = {{"op", text}}, .family = Family::collective, .flop = one_per_input};
-constexpr OpDefinition all_gather_def{.name = "all_gather", .family = Family::collective, .flop = no_flop};
-constexpr OpDefinition all_to_all_def{.name = "all_to_all", .family = Family::collective, .flop = no_flop};
+    .name = "reduce_scatter", .attributes = {{"op", text}}, .family = Family::collective};
+constexpr OpDefinition all_gather_def{.name = "all_gather", .family = Family::collective};
+constexpr OpDefinition all_to_all_def{.name = "all_to_all", .family = Family::collective};
 constexpr OpDefinition broadcast_def{
-    .name = "broadcast", .attributes = {{"root", integer}}, .family = Family::collective, .flop = no_flop};
-constexpr OpDefinition broadcast_backward_def{.name = "broadcast_backward",
-                                              .attributes = {{"root", integer}},
-                                              .family = Family::collective,
-                                              .flop = one_per_input};
-constexpr OpDefinition send_def{
-    .name = "send", .attributes = {{"to", integer}}, .family = Family::collective, .flop = no_flop};
+    .name = "broadcast", .attributes = {{"root", integer}}, .family = Family::collective};
+constexpr OpDefinition broadcast_backward_def{
+    .name = "broadcast_backward", .attributes = {{"root", integer}}, .family = Family::collective};
+constexpr OpDefinition send_def{.name = "send", .attributes = {{"to", integer}}, .family = Family::collective};
 constexpr OpDefinition recv_def{
-    .name = "recv_", .attributes = {{"from", integer}}, .family = Family::collective, .writes = {"x"}, .flop = no_flop};
+    .name = "recv_", .attributes = {{"from", integer}}, .family = Family::collective, .writes = {"x"}};
 
 Tensor reduce_to(const Tensor& x, const Group& group, int root) {
   const Op<broadcast_backward_def> op(x, root);

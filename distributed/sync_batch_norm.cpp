@@ -97,8 +97,7 @@ struct SyncBatchNormBackward final : Node {
 constexpr OpDefinition sync_batch_norm_def{.name = "sync_batch_norm",
                                            .inputs = {"x", "weight", "bias", "residual"},
                                            .family = Family::batch_norm,
-                                           .autocast = AutocastClass::widest,
-                                           .flop = norm_flop};
+                                           .autocast = AutocastClass::widest};
 
 Tensor normalise(const nn::BatchNormCall& c, const Group& group) {
   if (c.activation == Activation::gelu_tanh) {

@@ -38,6 +38,7 @@ Call::Call(const Module& module, Repeatable)
       scope_(ambient.scope.with(module.path_below(running()), ambient.scope.op, phase_of_call())),
       is_within_itself_(running() == &module) {
   ambient.running_module = &module.cell_;
+  if (module.is_recomputing()) recompute_.emplace(true);
 }
 
 Call::Call(const Module& module) : Call(module, Repeatable{}) {

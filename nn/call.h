@@ -1,6 +1,7 @@
 #pragma once
 #include <concepts>
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -8,6 +9,7 @@
 
 #include "bytetape/autograd/call_of_list.h"
 #include "bytetape/autograd/checkpoint.h"
+#include "bytetape/autograd/grad_mode.h"
 #include "bytetape/core/memory/ledger/scope.h"
 #include "bytetape/nn/module.h"
 
@@ -51,6 +53,7 @@ class Call {
   const memory::NameId around_ = memory::ambient.scope.module;
   memory::ScopeGuard scope_;
   bool is_within_itself_, has_own_path_ = memory::ambient.scope.module != around_;
+  std::optional<Recompute> recompute_;
 };
 
 }  // namespace bytetape::nn

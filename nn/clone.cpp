@@ -73,7 +73,8 @@ void Cloning::finish(nn::Module& copy) const {
 
 namespace bytetape::nn {
 
-Module::Module(const Module& other) : training_(other.training_), checkpointed_(other.checkpointed_) {
+Module::Module(const Module& other)
+    : training_(other.training_), checkpointed_(other.checkpointed_), recomputing_(other.recomputing_) {
   bytetape::detail::Cloning* const cloning = bytetape::detail::nn_ambient.cloning;
   check<ValueError>(cloning != nullptr, "a ", class_name(typeid(other)),
                     " is copied by its copy constructor: copy modules with nn::clone(module), or use a reference");

@@ -27,12 +27,15 @@ namespace bytetape::nn {
 ///         ...
 struct MemoryOptions {
   std::vector<std::string> checkpointed;  ///< paths of the modules to checkpoint; see checkpoint_modules()
+  /// Paths of the modules that recompute cheap results; see recompute_modules(). "" is the model.
+  std::vector<std::string> recomputing;
   /// Selects the saved tensors to offload. Default: none, all stay on the device.
   SaveOnCpuOptions saved{.keep = SaveOnCpuOptions::everything};
-  bool recompute = false;         ///< run forward under Recompute; fit() does not set it
+  bool recompute = false;         ///< run all of forward, with the loss, under Recompute; fit() does not set it
   bool step_in_backward = false;  ///< use optim::StepInBackward for zero_grad() and step(); fit() does not set it
 
-  /// Makes the modules in `checkpointed` of `model` checkpointed. Modules that are already checkpointed stay so.
+  /// Makes the modules in `checkpointed` of `model` checkpointed, and those in `recomputing` recompute cheap results.
+  /// Modules that already do so stay as they are.
   /// Throws ValueError if the model has no module of such a path.
   void apply(Module& model) const;
   /// Returns the union of these options and `more`. `saved` is that of `more` if `more` offloads.
@@ -43,8 +46,9 @@ struct MemoryOptions {
 /// Limits on the search of fit().
 struct FitOptions {
   bool checkpoint = true;  ///< may checkpoint modules
+  bool recompute = true;   ///< may let modules recompute cheap results
   bool offload = true;     ///< may offload saved tensors, if the device has pinned memory
-  /// How many cheaper sets of checkpointed modules are tried after the first set that fits. Each try is a prediction.
+  /// How many cheaper sets of modules are tried after the first set that fits. Each try is a prediction.
   std::size_t tries = 256;
 };
 
@@ -53,7 +57,7 @@ struct Fit {
   MemoryOptions memory_options;      ///< empty if the program fits without; the best ones tried if nothing fits
   std::size_t limit = 0;             ///< bytes
   memory::Prediction without, with;  ///< without memory options; with these ones and under the limit
-  double recompute_fraction = 0;     ///< the recomputed fraction of forward, in bytes; in time for replayed steps
+  double recompute_fraction = 0;     ///< the time of recomputations, as a fraction of forward's; estimated
   /// If the program does not fit: the smallest limit found, in bytes, under which it fits with these memory options.
   /// Else 0.
   std::size_t enough = 0;
@@ -75,9 +79,11 @@ namespace bytetape::nn {
 
 /// Finds memory options with which predict(device, [&] { return fn(memory_options); }) fits into `limit` bytes.
 ///
-/// Tries, in this order: no memory options; checkpoints of few modules, none of which can be left out; offload of saved
-/// tensors, keeping as many bytes on the device as fit; offload and checkpoints. All results come from predictions, so
-/// the device need not exist. fn() calls memory_options.apply() once, with its model.
+/// Tries, in this order: no memory options; checkpoints of modules, and Recompute in modules, none of which can be left
+/// out; offload of saved tensors, keeping as many bytes on the device as fit; all of these together. Prefers the least
+/// recomputation, in time that is estimated from the work of the step's kernels. Recomputed values have the same bits.
+/// All results come from predictions, so the device need not exist. fn() calls memory_options.apply() once, with its
+/// model.
 ///
 ///     const nn::Fit fit = nn::fit(Device::cuda(), std::size_t{8} << 30,
 ///                                 [](const nn::MemoryOptions& memory_options) { return Training(memory_options); });

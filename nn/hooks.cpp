@@ -60,8 +60,7 @@ struct OutputNode final : PassingNode {
   }
 };
 
-constexpr OpDefinition backward_hook_op{
-    .name = "backward_hook", .inputs = {"xs"}, .kind = OpKind::view, .flop = no_flop};
+constexpr OpDefinition backward_hook_op{.name = "backward_hook", .inputs = {"xs"}, .kind = OpKind::view};
 
 /// Replaces the tensors that require grad by views, which a node N made. Returns whether there are any.
 template <class N>

@@ -24,7 +24,8 @@ Module::Module(Module&& other) noexcept
       parent_(std::move(other.parent_)),
       path_(other.path_),
       training_(other.training_),
-      checkpointed_(other.checkpointed_) {
+      checkpointed_(other.checkpointed_),
+      recomputing_(other.recomputing_) {
   if (cell_) *cell_ = this;
 }
 
@@ -210,7 +211,14 @@ Module& Module::set_checkpointed(bool on) {
   return *this;
 }
 
-void checkpoint_modules(Module& model, const std::vector<std::string>& places) {
+Module& Module::set_recomputing(bool on) {
+  recomputing_ = on;
+  return *this;
+}
+
+/// Calls set(module, on), where `on` says whether one of the module's paths is in `places`. `caller` is for errors.
+static void set_at(Module& model, const char* caller, const std::vector<std::string>& places,
+                   Module& (Module::*set)(bool)) {
   std::vector<std::string> paths;
   for (const std::string& place : places) paths.push_back(memory::plain_path(memory::intern(place)));
   const auto modules = model.named_modules();
@@ -220,10 +228,17 @@ void checkpoint_modules(Module& model, const std::vector<std::string>& places) {
   std::vector<std::string> known;
   for (const auto& [path, module] : modules) known.push_back(path);
   for (const std::string& path : paths)
-    check<ValueError>(has(known, path), "checkpoint_modules: ", model.describe(), " has no module '", path, "'");
-  for (const auto& [path, module] : modules) module->set_checkpointed(false);
+    check<ValueError>(has(known, path), caller, ": ", model.describe(), " has no module '", path, "'");
+  for (const auto& [path, module] : modules) (module->*set)(false);
   for (const auto& [path, module] : modules)  // a shared module has several paths
-    if (has(paths, path)) module->set_checkpointed();
+    if (has(paths, path)) (module->*set)(true);
+}
+
+void checkpoint_modules(Module& model, const std::vector<std::string>& places) {
+  set_at(model, "checkpoint_modules", places, &Module::set_checkpointed);
+}
+void recompute_modules(Module& model, const std::vector<std::string>& places) {
+  set_at(model, "recompute_modules", places, &Module::set_recomputing);
 }
 
 Module& Module::train(bool on) {

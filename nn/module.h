@@ -112,6 +112,12 @@ class Module {
   Module& set_checkpointed(bool on = true);
   bool is_checkpointed() const { return checkpointed_; }
 
+  /// Sets whether calls of the module run under Recompute, with `only_exact`. Default: off.
+  /// So the module's ops recompute, in backward, cheap results that they would save, with the same bits. A checkpointed
+  /// module runs all of its forward again instead. Results that only ops outside the module need stay saved.
+  Module& set_recomputing(bool on = true);
+  bool is_recomputing() const { return recomputing_; }
+
   /// Registers a hook, which runs in each call of the module. Hooks run in the order of registration.
   /// operator() and nn::call() run hooks. Functions that begin with nn::Call do not, nor does forward() if it is called
   /// directly. A call of the module within its own call runs no hooks. Hooks move with the module. They are not in
@@ -251,7 +257,7 @@ class Module {
   memory::ModuleCell cell_, parent_;                    // parent_ is the first module that registered this one
   memory::NameId path_ = memory::ambient.scope.module;  // path in parent_; for a root, the scope of its constructor
   mutable std::atomic<std::uint64_t> place_{0};         // cache of path_below(): the caller's path, and the result
-  bool training_ = true, checkpointed_ = false;
+  bool training_ = true, checkpointed_ = false, recomputing_ = false;
 };
 
 /// Makes the modules at these paths checkpointed, and all other modules of `model` not checkpointed.
@@ -259,6 +265,10 @@ class Module {
 /// "layer1.0 Block".
 /// Throws ValueError if the model has no module at one of the paths. All modules are then unchanged.
 void checkpoint_modules(Module& model, const std::vector<std::string>& places);
+/// Makes the modules at these paths recompute cheap results, and all other modules of `model` not. See
+/// Module::set_recomputing(). Paths are those of checkpoint_modules(). "" is the model.
+/// Throws ValueError if the model has no module at one of the paths. All modules are then unchanged.
+void recompute_modules(Module& model, const std::vector<std::string>& places);
 
 /// Returns a table of the modules: shapes and counts of their parameters, bytes of parameters and buffers, and totals
 /// by dtype and device.

@@ -85,8 +85,7 @@ constexpr OpDefinition cat_op{.name = "cat",
                               .inputs = {"tensors"},
                               .attributes = {{"dim", integer}},
                               .family = Family::copy,
-                              .autocast = AutocastClass::widest,
-                              .flop = no_flop};
+                              .autocast = AutocastClass::widest};
 Tensor cat(const std::vector<Tensor>& list, std::int64_t dim) {
   const Op<cat_op> op(list, dim);
   check_all_defined(list);

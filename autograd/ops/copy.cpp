@@ -36,7 +36,7 @@ Tensor detail::copy_of(const Tensor& x) {
   return y;
 }
 
-constexpr OpDefinition clone_op{.name = "clone", .family = Family::copy, .flop = no_flop};
+constexpr OpDefinition clone_op{.name = "clone", .family = Family::copy};
 Tensor clone(const Tensor& x) {
   const Op<clone_op> op(x);
   check_defined(x);
@@ -45,14 +45,14 @@ Tensor clone(const Tensor& x) {
   return y;
 }
 
-constexpr OpDefinition contiguous_op{.name = "contiguous", .family = Family::copy, .flop = no_flop};
+constexpr OpDefinition contiguous_op{.name = "contiguous", .family = Family::copy};
 Tensor contiguous(const Tensor& x) {
   const Op<contiguous_op> op(x);
   check_defined(x);
   return x.is_contiguous() ? x : copied(x, contiguous_strides(x.shape()));
 }
 
-constexpr OpDefinition channels_last_op{.name = "channels_last", .family = Family::copy, .flop = no_flop};
+constexpr OpDefinition channels_last_op{.name = "channels_last", .family = Family::copy};
 Tensor channels_last(const Tensor& x) {
   const Op<channels_last_op> op(x);
   check_defined(x);
@@ -65,8 +65,7 @@ struct ToBackward final : Node {
   DType dtype = DType::f32;
   void backward(const Grads& gy, InputGrads& gx) override { gx[0] = to(gy[0], device, dtype); }
 };
-constexpr OpDefinition to_op{
-    .name = "to", .attributes = {{"device", text}, {"dtype", text}}, .family = Family::copy, .flop = no_flop};
+constexpr OpDefinition to_op{.name = "to", .attributes = {{"device", text}, {"dtype", text}}, .family = Family::copy};
 Tensor to(const Tensor& x, Device device, DType dtype) {
   const Op<to_op> op(x, device, dtype);
   check_defined(x);
@@ -98,8 +97,7 @@ struct CopyInPlaceBackward final : Node {
     if (gx.needs(1)) gx[1] = to(to(sum_to(gy[0], shape), dtype), device);
   }
 };
-constexpr OpDefinition copy__op{
-    .name = "copy_", .inputs = {"a", "b"}, .family = Family::copy, .writes = {"a"}, .flop = no_flop};
+constexpr OpDefinition copy__op{.name = "copy_", .inputs = {"a", "b"}, .family = Family::copy, .writes = {"a"}};
 Tensor copy_(const Tensor& a, const Tensor& b) {
   const Op<copy__op> op(a, b);
   check_defined(a, "the first input");
@@ -120,7 +118,7 @@ Tensor copy_(const Tensor& a, const Tensor& b) {
 }
 
 constexpr OpDefinition fill__op{
-    .name = "fill_", .attributes = {{"value", number}}, .family = Family::copy, .writes = {"x"}, .flop = no_flop};
+    .name = "fill_", .attributes = {{"value", number}}, .family = Family::copy, .writes = {"x"}};
 Tensor fill_(const Tensor& x, Scalar value) {
   const Op<fill__op> op(x, value);
   check_defined(x);

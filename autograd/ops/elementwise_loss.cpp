@@ -101,8 +101,7 @@ constexpr OpDefinition mse_loss_op{.name = "mse_loss",
                                    .inputs = {"x", "target"},
                                    .attributes = {{"reduction", text}},
                                    .family = Family::elementwise_loss,
-                                   .autocast = AutocastClass::f32,
-                                   .flop = one_per_input};
+                                   .autocast = AutocastClass::f32};
 Tensor mse_loss(const Tensor& x, const Tensor& target, Reduction reduction) {
   const Op<mse_loss_op> op(x, target, reduction);
   return op.result(difference_loss<Mse>(x, target, reduction));
@@ -112,8 +111,7 @@ constexpr OpDefinition l1_loss_op{.name = "l1_loss",
                                   .inputs = {"x", "target"},
                                   .attributes = {{"reduction", text}},
                                   .family = Family::elementwise_loss,
-                                  .autocast = AutocastClass::f32,
-                                  .flop = one_per_input};
+                                  .autocast = AutocastClass::f32};
 Tensor l1_loss(const Tensor& x, const Tensor& target, Reduction reduction) {
   const Op<l1_loss_op> op(x, target, reduction);
   return op.result(difference_loss<L1>(x, target, reduction));
@@ -123,8 +121,7 @@ constexpr OpDefinition huber_loss_op{.name = "huber_loss",
                                      .inputs = {"x", "target"},
                                      .attributes = {{"reduction", text}, {"delta", number}},
                                      .family = Family::elementwise_loss,
-                                     .autocast = AutocastClass::f32,
-                                     .flop = one_per_input};
+                                     .autocast = AutocastClass::f32};
 Tensor huber_loss(const Tensor& x, const Tensor& target, Reduction reduction, double delta) {
   const Op<huber_loss_op> op(x, target, reduction, delta);
   check<ValueError>(delta > 0, "delta must be positive, got ", delta);
@@ -179,8 +176,7 @@ constexpr OpDefinition binary_cross_entropy_with_logits_op{.name = "binary_cross
                                                            .inputs = {"x", "target", "weight", "pos_weight"},
                                                            .attributes = {{"reduction", text}},
                                                            .family = Family::elementwise_loss,
-                                                           .autocast = AutocastClass::f32,
-                                                           .flop = one_per_input};
+                                                           .autocast = AutocastClass::f32};
 Tensor binary_cross_entropy_with_logits(const Tensor& input, const Tensor& wanted,
                                         const BinaryCrossEntropyOptions& options) {
   const Op<binary_cross_entropy_with_logits_op> op(input, wanted, options.weight, options.pos_weight,
@@ -221,8 +217,7 @@ constexpr OpDefinition kl_div_op{.name = "kl_div",
                                  .inputs = {"x", "target"},
                                  .attributes = {{"reduction", text}, {"log_target", boolean}},
                                  .family = Family::elementwise_loss,
-                                 .autocast = AutocastClass::f32,
-                                 .flop = one_per_input};
+                                 .autocast = AutocastClass::f32};
 Tensor kl_div(const Tensor& input, const Tensor& wanted, KlDivReduction reduction, bool log_target) {
   const Op<kl_div_op> op(input, wanted, reduction, log_target);
   const Tensor x = op.input(input), target = op.input(wanted);

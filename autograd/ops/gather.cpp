@@ -35,11 +35,8 @@ struct GatherBackward final : Node {
   Shape shape;
   void backward(const Grads& gy, InputGrads& gx) override { gx[0] = scatter_sum(gy[0], dim, index.get(), shape); }
 };
-constexpr OpDefinition gather_op{.name = "gather",
-                                 .inputs = {"x", "index"},
-                                 .attributes = {{"dim", integer}},
-                                 .family = Family::gather,
-                                 .flop = no_flop};
+constexpr OpDefinition gather_op{
+    .name = "gather", .inputs = {"x", "index"}, .attributes = {{"dim", integer}}, .family = Family::gather};
 Tensor gather(const Tensor& x, std::int64_t dim, const Tensor& index) {
   const Op<gather_op> op(x, index, dim);
   const int d = check_index(x, dim, index);
@@ -62,8 +59,7 @@ struct ScatterSumBackward final : Node {
 constexpr OpDefinition scatter_sum_op{.name = "scatter_sum",
                                       .inputs = {"x", "index"},
                                       .attributes = {{"dim", integer}, {"shape", integers}},
-                                      .family = Family::gather,
-                                      .flop = one_per_input};
+                                      .family = Family::gather};
 /// The gradient of gather: scatter_add() of x into zeros.
 static Tensor scatter_sum(const Tensor& x, int dim, const Tensor& index, const Shape& shape) {
   const Op<scatter_sum_op> op(x, index, dim, shape);
@@ -134,11 +130,8 @@ struct ScatterBackward final : Node {
     gx[1] = where(detail::is_last(at, dim, size), gather(g, dim, at), 0);
   }
 };
-constexpr OpDefinition scatter_op{.name = "scatter",
-                                  .inputs = {"x", "index", "src"},
-                                  .attributes = {{"dim", integer}},
-                                  .family = Family::gather,
-                                  .flop = no_flop};
+constexpr OpDefinition scatter_op{
+    .name = "scatter", .inputs = {"x", "index", "src"}, .attributes = {{"dim", integer}}, .family = Family::gather};
 Tensor scatter(const Tensor& x, std::int64_t dim, const Tensor& index, const Operand& src) {
   const Op<scatter_op> op(x, index, src, dim);
   return write_elements<&GatherKernels::scatter, ScatterBackward>(x, dim, index, src, false);

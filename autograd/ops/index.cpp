@@ -98,7 +98,7 @@ Tensor select_where(const Tensor& x, int dim, const Tensor& mask) {
 
 }  // namespace
 
-constexpr OpDefinition nonzero_op{.name = "nonzero", .family = Family::copy, .flop = no_flop};  // the copy to the host
+constexpr OpDefinition nonzero_op{.name = "nonzero", .family = Family::copy};  // the copy to the host
 Tensor nonzero(const Tensor& x) {
   const Op<nonzero_op> op(x);
   check_defined(x);

@@ -59,11 +59,8 @@ static Tensor select_slices(const Tensor& x, int dim, const Tensor& index, std::
   }
   return y;
 }
-constexpr OpDefinition index_select_op{.name = "index_select",
-                                       .inputs = {"x", "index"},
-                                       .attributes = {{"dim", integer}},
-                                       .family = Family::indexing,
-                                       .flop = no_flop};
+constexpr OpDefinition index_select_op{
+    .name = "index_select", .inputs = {"x", "index"}, .attributes = {{"dim", integer}}, .family = Family::indexing};
 Tensor index_select(const Tensor& x, std::int64_t dim, const Tensor& index) {
   const Op<index_select_op> op(x, index, dim);
   return select_slices(x, check_slices(x, dim, index), index, no_index);
@@ -84,8 +81,7 @@ struct IndexSumBackward final : Node {
 constexpr OpDefinition index_sum_op{.name = "index_sum",
                                     .inputs = {"x", "index"},
                                     .attributes = {{"dim", integer}, {"slices", integer}},
-                                    .family = Family::indexing,
-                                    .flop = one_per_input};
+                                    .family = Family::indexing};
 /// The gradient of index_select: slice index[i] of the result is the sum of all slices i of x with that index. Slice
 /// `skipped` is 0.
 Tensor index_sum(const Tensor& x, int dim, const Tensor& index, std::int64_t slices, std::int64_t skipped) {
@@ -131,11 +127,8 @@ struct IndexAddBackward final : Node {
     if (gx.needs(1)) gx[1] = index_select(gy[0], dim, index.get());
   }
 };
-constexpr OpDefinition index_add_op{.name = "index_add",
-                                    .inputs = {"x", "index", "src"},
-                                    .attributes = {{"dim", integer}},
-                                    .family = Family::indexing,
-                                    .flop = one_per_output};
+constexpr OpDefinition index_add_op{
+    .name = "index_add", .inputs = {"x", "index", "src"}, .attributes = {{"dim", integer}}, .family = Family::indexing};
 Tensor index_add(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& src) {
   const Op<index_add_op> op(x, index, src, dim);
   elementwise::check_arithmetic(x);
@@ -172,8 +165,7 @@ struct IndexCopyBackward final : Node {
 constexpr OpDefinition index_copy_op{.name = "index_copy",
                                      .inputs = {"x", "index", "src"},
                                      .attributes = {{"dim", integer}},
-                                     .family = Family::indexing,
-                                     .flop = no_flop};
+                                     .family = Family::indexing};
 Tensor index_copy(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& src) {
   const Op<index_copy_op> op(x, index, src, dim);
   return write_slices<&IndexingKernels::index_copy, IndexCopyBackward>(x, dim, index, src, false);
@@ -201,8 +193,7 @@ struct EmbeddingBackward final : Node {
 constexpr OpDefinition embedding_op{.name = "embedding",
                                     .inputs = {"index", "weight"},
                                     .attributes = {{"padding_idx", integers}},
-                                    .family = Family::indexing,
-                                    .flop = no_flop};
+                                    .family = Family::indexing};
 Tensor embedding(const Tensor& index, const Tensor& weight, EmbeddingOptions options) {
   const Op<embedding_op> op(index, weight, options.padding_idx ? Dims{*options.padding_idx} : Dims{});
   check_same_device(index, weight);
@@ -227,7 +218,7 @@ Tensor embedding(const Tensor& index, const Tensor& weight, EmbeddingOptions opt
 }
 
 constexpr OpDefinition one_hot_op{
-    .name = "one_hot", .attributes = {{"num_classes", integer}}, .family = Family::indexing, .flop = no_flop};
+    .name = "one_hot", .attributes = {{"num_classes", integer}}, .family = Family::indexing};
 Tensor one_hot(const Tensor& x, std::int64_t num_classes) {
   const Op<one_hot_op> op(x, num_classes);
   check_defined(x);

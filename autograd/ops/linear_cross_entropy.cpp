@@ -154,10 +154,7 @@ constexpr OpDefinition linear_cross_entropy_op{
     .inputs = {"x", "weight", "target"},
     .attributes = {{"ignore_index", integer}, {"chunks", integer}, {"reduction", text}},
     .family = Family::loss,
-    .autocast = AutocastClass::f32,  // of the result; the products are in 16 bits
-    .flop = [](const OpCall& call) {
-      return 2 * one_per_input(call) * static_cast<double>(call.inputs[1].tensor().size(0));
-    }};
+    .autocast = AutocastClass::f32};  // of the result; the products are in 16 bits
 Tensor linear_cross_entropy(const Tensor& input, const Tensor& w, const Tensor& target,
                             const LinearCrossEntropyOptions& options) {
   const Op<linear_cross_entropy_op> op(input, w, target, options.ignore_index, options.chunks, options.reduction);

@@ -184,8 +184,7 @@ constexpr OpDefinition cross_entropy_op{
     .inputs = {"logits", "target", "weight"},
     .attributes = {{"ignore_index", integer}, {"label_smoothing", number}, {"reduction", text}},
     .family = Family::loss,
-    .autocast = AutocastClass::f32,
-    .flop = one_per_input};
+    .autocast = AutocastClass::f32};
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyOptions& options) {
   const Op<cross_entropy_op> op(logits, target, options.weight, options.ignore_index, options.label_smoothing,
                                 options.reduction);

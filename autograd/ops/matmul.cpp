@@ -1,11 +1,13 @@
 #include "bytetape/autograd/ops/matmul.h"
 
+#include "bytetape/autograd/ambient.h"
 #include "bytetape/autograd/op.h"
 #include "bytetape/autograd/ops/activation.h"
 #include "bytetape/autograd/ops/arithmetic.h"
 #include "bytetape/autograd/ops/copy.h"
 #include "bytetape/autograd/ops/reduce.h"
 #include "bytetape/autograd/ops/view.h"
+#include "bytetape/core/device/backend.h"
 #include "bytetape/core/kernels/matmul.h"
 #include "bytetape/core/walk.h"
 
@@ -43,8 +45,10 @@ struct LinearBackward final : Node {
   Activation activation = Activation::none;
   DType weight_dtype = DType::f32, bias_dtype = DType::f32;
   std::uint32_t result_version = 0;
+  bool is_exact = true;  // remake() has the result's bits
   bool can_remake(const Tensor& y) const override {
-    return saves_input(activation) && of_activation.is_intact() && y.storage().version() == result_version;
+    return saves_input(activation) && of_activation.is_intact() && y.storage().version() == result_version &&
+           (is_exact || detail::autograd_ambient.recompute == detail::RecomputeMode::all);
   }
   Tensor remake() const override { return activated(activation, of_activation.get()); }
   bool takes_undefined() const override { return true; }
@@ -147,14 +151,8 @@ Tensor weight_grad(const Tensor& g, const Tensor& x, DType dtype, const Tensor& 
 
 }  // namespace
 
-constexpr OpDefinition matmul_op{.name = "matmul",
-                                 .inputs = {"a", "b"},
-                                 .family = Family::matmul,
-                                 .autocast = AutocastClass::low,
-                                 .flop = [](const OpCall& call) {
-                                   return 2 * one_per_output(call) *
-                                          static_cast<double>(call.inputs[0].tensor().shape().back());
-                                 }};
+constexpr OpDefinition matmul_op{
+    .name = "matmul", .inputs = {"a", "b"}, .family = Family::matmul, .autocast = AutocastClass::low};
 Tensor matmul(const Tensor& left, const Tensor& right) {
   const Op<matmul_op> op(left, right);
   const AutocastWeight low_left(left), low_right(right);
@@ -192,11 +190,7 @@ constexpr OpDefinition linear_op{.name = "linear",
                                  .inputs = {"x", "weight", "bias"},
                                  .attributes = {{"activation", text}},
                                  .family = Family::matmul,
-                                 .autocast = AutocastClass::low,
-                                 .flop = [](const OpCall& call) {
-                                   return 2 * one_per_output(call) *
-                                          static_cast<double>(call.inputs[1].tensor().size(1));
-                                 }};
+                                 .autocast = AutocastClass::low};
 Tensor linear(const Tensor& input, const Tensor& w, const Tensor& b, Activation activation) {
   const Op<linear_op> op(input, w, b, activation);
   check_epilogue<MatmulKernels>(activation);
@@ -229,7 +223,8 @@ Tensor linear(const Tensor& input, const Tensor& w, const Tensor& b, Activation 
   };
   const View y_view = result(y), z_view = z.defined() ? result(z) : View();
   const ConstView b_view = bias.defined() ? bias.read().expand(y_view.shape) : ConstView();
-  run_planned<&MatmulKernels::matmul>(x.device(), {x_view, w_view, b_view, y_view, activation, z_view});
+  const MatmulArgs args{x_view, w_view, b_view, y_view, activation, z_view};
+  run_planned<&MatmulKernels::matmul>(x.device(), args);
   detail::note_result(y);
   if (!node) return y;
   detail::add_output(*node, y);
@@ -243,6 +238,8 @@ Tensor linear(const Tensor& input, const Tensor& w, const Tensor& b, Activation 
     node->of_activation.save_output(y);
   node->activation = activation;
   node->result_version = y.storage().version();
+  if (const auto approximates = backend(x.device()).kernels->find(&MatmulKernels::approximates))
+    node->is_exact = !approximates(args);
   node->weight_dtype = low_weight.on_tape.dtype();
   if (bias.defined()) node->bias_dtype = low_bias.on_tape.dtype();
   return y;

@@ -97,8 +97,7 @@ struct PlaceBackward final : Node {
 };
 constexpr OpDefinition place_op{.name = "place",
                                 .attributes = {{"shape", integers}, {"start", integers}, {"value", number}},
-                                .family = Family::pad,
-                                .flop = no_flop};
+                                .family = Family::pad};
 Tensor detail::place(const Tensor& x, const Shape& shape, const Dims& start, Scalar value) {
   const Op<place_op> op(x, shape, start, value);
   Tensor y = empty(shape, suggest_memory_format(x), x.dtype(), x.device());
@@ -129,14 +128,12 @@ static Tensor triangle(const Tensor& x, std::int64_t diagonal, bool is_upper) {
   }
   return y;
 }
-constexpr OpDefinition tril_op{
-    .name = "tril", .attributes = {{"diagonal", integer}}, .family = Family::pad, .flop = no_flop};
+constexpr OpDefinition tril_op{.name = "tril", .attributes = {{"diagonal", integer}}, .family = Family::pad};
 Tensor tril(const Tensor& x, std::int64_t diagonal) {
   const Op<tril_op> op(x, diagonal);
   return triangle(x, diagonal, false);
 }
-constexpr OpDefinition triu_op{
-    .name = "triu", .attributes = {{"diagonal", integer}}, .family = Family::pad, .flop = no_flop};
+constexpr OpDefinition triu_op{.name = "triu", .attributes = {{"diagonal", integer}}, .family = Family::pad};
 Tensor triu(const Tensor& x, std::int64_t diagonal) {
   const Op<triu_op> op(x, diagonal);
   return triangle(x, diagonal, true);

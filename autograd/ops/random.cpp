@@ -51,8 +51,7 @@ Tensor draw_without_replacement(const Tensor& p, std::int64_t k, Generator& gene
 constexpr OpDefinition multinomial_op{.name = "multinomial",
                                       .inputs = {"probabilities"},
                                       .attributes = {{"num_samples", integer}, {"replacement", boolean}},
-                                      .family = Family::random,
-                                      .flop = one_per_input};
+                                      .family = Family::random};
 Tensor multinomial(const Tensor& probabilities, std::int64_t num_samples, bool replacement, Generator& generator) {
   const Op<multinomial_op> op(probabilities, num_samples, replacement);
   check_floating(probabilities);

@@ -30,8 +30,7 @@ struct FlipBackward final : Node {
   Dims dims;
   void backward(const Grads& gy, InputGrads& gx) override { gx[0] = flip(gy[0], dims); }
 };
-constexpr OpDefinition flip_op{
-    .name = "flip", .attributes = {{"dims", integers}}, .family = Family::copy, .flop = no_flop};
+constexpr OpDefinition flip_op{.name = "flip", .attributes = {{"dims", integers}}, .family = Family::copy};
 Tensor flip(const Tensor& x, const Dims& dims) {
   const Op<flip_op> op(x, dims);
   check_defined(x);
@@ -69,7 +68,7 @@ struct RollBackward final : Node {
   void backward(const Grads& gy, InputGrads& gx) override { gx[0] = roll(gy[0], shifts, dims); }
 };
 constexpr OpDefinition roll_op{
-    .name = "roll", .attributes = {{"shifts", integers}, {"dims", integers}}, .family = Family::copy, .flop = no_flop};
+    .name = "roll", .attributes = {{"shifts", integers}, {"dims", integers}}, .family = Family::copy};
 Tensor roll(const Tensor& x, const Dims& shifts, const Dims& dims) {
   const Op<roll_op> op(x, shifts, dims);
   check_defined(x);
@@ -137,8 +136,7 @@ struct RepeatBackward final : Node {
     gx[0] = reshape(g, shape);
   }
 };
-constexpr OpDefinition repeat_op{
-    .name = "repeat", .attributes = {{"repeats", integers}}, .family = Family::copy, .flop = no_flop};
+constexpr OpDefinition repeat_op{.name = "repeat", .attributes = {{"repeats", integers}}, .family = Family::copy};
 Tensor repeat(const Tensor& x, const Dims& repeats) {
   const Op<repeat_op> op(x, repeats);
   check_defined(x);

@@ -120,13 +120,11 @@ struct LstmCellBackward final : Node {
     if (gx.needs(1)) gx[1] = ggates;
   }
 };
-constexpr OpDefinition lstm_cell_op{
-    .name = "lstm_cell",
-    .inputs = {"from_x", "from_h", "c"},
-    .outputs = {"h", "c"},
-    .family = Family::recurrent,
-    .autocast = AutocastClass::widest,
-    .flop = [](const OpCall& call) { return 10.0 * static_cast<double>(numel(call.inputs[2].tensor().shape())); }};
+constexpr OpDefinition lstm_cell_op{.name = "lstm_cell",
+                                    .inputs = {"from_x", "from_h", "c"},
+                                    .outputs = {"h", "c"},
+                                    .family = Family::recurrent,
+                                    .autocast = AutocastClass::widest};
 LstmCell lstm_cell(const Tensor& given_x, const Tensor& given_h, const Tensor& given_c) {
   const Op<lstm_cell_op> op(given_x, given_h, given_c);
   const auto [from_x, from_h, c] = promoted_inputs(given_x, given_h, given_c);
@@ -189,12 +187,10 @@ struct GruCellBackward final : Node {
                                             write(as_rows(gx[0])), write(as_rows(gx[1])), write(as_rows(gx[2]))});
   }
 };
-constexpr OpDefinition gru_cell_op{
-    .name = "gru_cell",
-    .inputs = {"from_x", "from_h", "h"},
-    .family = Family::recurrent,
-    .autocast = AutocastClass::widest,
-    .flop = [](const OpCall& call) { return 10.0 * static_cast<double>(numel(call.inputs[2].tensor().shape())); }};
+constexpr OpDefinition gru_cell_op{.name = "gru_cell",
+                                   .inputs = {"from_x", "from_h", "h"},
+                                   .family = Family::recurrent,
+                                   .autocast = AutocastClass::widest};
 Tensor gru_cell(const Tensor& given_x, const Tensor& given_h, const Tensor& given_state) {
   const Op<gru_cell_op> op(given_x, given_h, given_state);
   const auto [from_x, from_h, h] = promoted_inputs(given_x, given_h, given_state);

@@ -62,8 +62,7 @@ struct SumBackward final : Node {
 constexpr OpDefinition sum_op{.name = "sum",
                               .attributes = {{"dims", integers}, {"keepdim", boolean}},
                               .family = Family::reduce,
-                              .autocast = AutocastClass::f32,
-                              .flop = one_per_input};
+                              .autocast = AutocastClass::f32};
 Tensor sum(const Tensor& x, const Dims& dims, bool keepdim) {
   const Op<sum_op> op(x, dims, keepdim);
   check_defined(x);
@@ -106,8 +105,7 @@ struct ProdBackward final : Node {
 constexpr OpDefinition prod_op{.name = "prod",
                                .attributes = {{"dims", integers}, {"keepdim", boolean}},
                                .family = Family::reduce,
-                               .autocast = AutocastClass::f32,
-                               .flop = one_per_input};
+                               .autocast = AutocastClass::f32};
 Tensor prod(const Tensor& x, const Dims& dims, bool keepdim) {
   const Op<prod_op> op(x, dims, keepdim);
   check_defined(x);
@@ -126,10 +124,8 @@ struct MeanBackward final : Node {
   std::int64_t n = 1;
   void backward(const Grads& gy, InputGrads& gx) override { gx[0] = expand(reshape(gy[0] / n, kept), shape); }
 };
-constexpr OpDefinition mean_op{.name = "mean",
-                               .attributes = {{"dims", integers}, {"keepdim", boolean}},
-                               .family = Family::reduce,
-                               .flop = one_per_input};
+constexpr OpDefinition mean_op{
+    .name = "mean", .attributes = {{"dims", integers}, {"keepdim", boolean}}, .family = Family::reduce};
 Tensor mean(const Tensor& x, const Dims& dims, bool keepdim) {
   const Op<mean_op> op(x, dims, keepdim);
   check_floating(x);
@@ -270,19 +266,15 @@ Tensor extreme(const Tensor& x, const Dims& dims, bool keepdim) {
   return y;
 }
 
-constexpr OpDefinition max_op{.name = "max",
-                              .attributes = {{"dims", integers}, {"keepdim", boolean}},
-                              .family = Family::reduce,
-                              .flop = one_per_input};
+constexpr OpDefinition max_op{
+    .name = "max", .attributes = {{"dims", integers}, {"keepdim", boolean}}, .family = Family::reduce};
 Tensor max(const Tensor& x, const Dims& dims, bool keepdim) {
   const Op<max_op> op(x, dims, keepdim);
   return extreme<&ReduceKernels::max>(x, dims, keepdim);
 }
 
-constexpr OpDefinition min_op{.name = "min",
-                              .attributes = {{"dims", integers}, {"keepdim", boolean}},
-                              .family = Family::reduce,
-                              .flop = one_per_input};
+constexpr OpDefinition min_op{
+    .name = "min", .attributes = {{"dims", integers}, {"keepdim", boolean}}, .family = Family::reduce};
 Tensor min(const Tensor& x, const Dims& dims, bool keepdim) {
   const Op<min_op> op(x, dims, keepdim);
   return extreme<&ReduceKernels::min>(x, dims, keepdim);
@@ -312,10 +304,7 @@ Extremes find_extremes(const Tensor& x, std::int64_t dim, bool keepdim, bool wan
 }
 
 constexpr OpDefinition index_of_extreme(detail::ConstantName name) {
-  return {.name = name,
-          .attributes = {{"dim", integer}, {"keepdim", boolean}},
-          .family = Family::reduce,
-          .flop = one_per_input};
+  return {.name = name, .attributes = {{"dim", integer}, {"keepdim", boolean}}, .family = Family::reduce};
 }
 template <const OpDefinition& definition, auto Kernel>
 Tensor extreme_index(const Tensor& x, std::int64_t dim, bool keepdim) {
@@ -388,10 +377,7 @@ ValuesAndIndices min_with_indices(const Tensor& x, std::int64_t dim, bool keepdi
 }
 
 constexpr OpDefinition quantifier(detail::ConstantName name) {
-  return {.name = name,
-          .attributes = {{"dims", integers}, {"keepdim", boolean}},
-          .family = Family::reduce,
-          .flop = one_per_input};
+  return {.name = name, .attributes = {{"dims", integers}, {"keepdim", boolean}}, .family = Family::reduce};
 }
 /// Runs max or min over bools: any or all. `of_none` is the result for no elements.
 template <const OpDefinition& definition, auto Kernel, bool of_none>

@@ -27,19 +27,14 @@ static Tensor cumsum_along(const Tensor& x, std::int64_t dim, bool is_reversed) 
   }
   return y;
 }
-constexpr OpDefinition cumsum_backward_op{.name = "cumsum_backward",
-                                          .attributes = {{"dim", integer}, {"is_reversed", boolean}},
-                                          .family = Family::scan,
-                                          .flop = one_per_input};
+constexpr OpDefinition cumsum_backward_op{
+    .name = "cumsum_backward", .attributes = {{"dim", integer}, {"is_reversed", boolean}}, .family = Family::scan};
 void CumsumBackward::backward(const Grads& gy, InputGrads& gx) {
   const Op<cumsum_backward_op> op(gy[0], dim, !is_reversed);
   gx[0] = op.result(cumsum_along(gy[0], dim, !is_reversed));
 }
-constexpr OpDefinition cumsum_op{.name = "cumsum",
-                                 .attributes = {{"dim", integer}},
-                                 .family = Family::scan,
-                                 .autocast = AutocastClass::f32,
-                                 .flop = one_per_input};
+constexpr OpDefinition cumsum_op{
+    .name = "cumsum", .attributes = {{"dim", integer}}, .family = Family::scan, .autocast = AutocastClass::f32};
 Tensor cumsum(const Tensor& x, std::int64_t dim) {
   const Op<cumsum_op> op(x, dim);
   const Tensor y = cumsum_along(op.input(x), dim, false);

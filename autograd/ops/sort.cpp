@@ -21,11 +21,8 @@ struct PickBackward final : Node {
   Shape shape;
   void backward(const Grads& gy, InputGrads& gx) override { gx[0] = place(gy[0], index.get(), dim, shape); }
 };
-constexpr OpDefinition pick_op{.name = "sort_pick",
-                               .inputs = {"x", "index"},
-                               .attributes = {{"dim", integer}},
-                               .family = Family::sort,
-                               .flop = no_flop};
+constexpr OpDefinition pick_op{
+    .name = "sort_pick", .inputs = {"x", "index"}, .attributes = {{"dim", integer}}, .family = Family::sort};
 /// y[i] = x[index[i]] along dim.
 Tensor pick(const Tensor& x, const Tensor& index, int dim) {
   const Op<pick_op> op(x, index, dim);
@@ -47,8 +44,7 @@ struct PlaceBackward final : Node {
 constexpr OpDefinition place_op{.name = "sort_place",
                                 .inputs = {"x", "index"},
                                 .attributes = {{"dim", integer}, {"shape", integers}},
-                                .family = Family::sort,
-                                .flop = no_flop};
+                                .family = Family::sort};
 /// y[index[i]] = x[i] along dim, and 0 elsewhere.
 Tensor place(const Tensor& x, const Tensor& index, int dim, const Shape& shape) {
   const Op<place_op> op(x, index, dim, shape);
@@ -96,8 +92,7 @@ std::int64_t row_size(const Tensor& x, int dim) { return x.rank() == 0 ? 1 : x.s
 constexpr OpDefinition sort_op{.name = "sort",
                                .outputs = {"values", "indices"},
                                .attributes = {{"dim", integer}, {"descending", boolean}},
-                               .family = Family::sort,
-                               .flop = no_flop};
+                               .family = Family::sort};
 ValuesAndIndices sort(const Tensor& x, std::int64_t dim, bool descending) {
   const Op<sort_op> op(x, dim, descending);
   check_defined(x);
@@ -108,8 +103,7 @@ ValuesAndIndices sort(const Tensor& x, std::int64_t dim, bool descending) {
 constexpr OpDefinition argsort_op{.name = "argsort",
                                   .outputs = {"indices"},
                                   .attributes = {{"dim", integer}, {"descending", boolean}},
-                                  .family = Family::sort,
-                                  .flop = no_flop};
+                                  .family = Family::sort};
 Tensor argsort(const Tensor& x, std::int64_t dim, bool descending) {
   const Op<argsort_op> op(x, dim, descending);
   check_defined(x);
@@ -122,8 +116,7 @@ Tensor argsort(const Tensor& x, std::int64_t dim, bool descending) {
 constexpr OpDefinition topk_op{.name = "topk",
                                .outputs = {"values", "indices"},
                                .attributes = {{"k", integer}, {"dim", integer}, {"largest", boolean}},
-                               .family = Family::sort,
-                               .flop = no_flop};
+                               .family = Family::sort};
 ValuesAndIndices topk(const Tensor& x, std::int64_t k, std::int64_t dim, bool largest) {
   const Op<topk_op> op(x, k, dim, largest);
   check_defined(x);

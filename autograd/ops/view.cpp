@@ -201,8 +201,7 @@ struct SliceRestBackward final : Node {
 constexpr OpDefinition slice_backward_op{
     .name = "slice_backward",
     .attributes = {{"shape", integers}, {"dim", integer}, {"start", integer}, {"stop", integer}, {"step", integer}},
-    .family = Family::copy,
-    .flop = no_flop};
+    .family = Family::copy};
 /// Returns zeros of `shape` with `part` in a range of `dim`. The gradient of slice with a step.
 static Tensor put_back(const Tensor& part, const Shape& shape, int dim, const Slice& range) {
   const Op<slice_backward_op> op(part, shape, dim, range.start, range.stop, range.step);

@@ -11,6 +11,7 @@ class Allocator;
 class Policies;
 class MetaAllocators;
 class CapturedWork;
+class PredictedWork;
 
 /// The address of a module, for nn to read. The address is null once the module is destroyed.
 using ModuleCell = std::shared_ptr<void*>;
@@ -38,6 +39,8 @@ struct Ambient {
   MetaAllocators* meta_allocators = nullptr;
   /// The captured step whose work is counted while it is recorded. Set by CapturedWork::Scope. Default: null, none.
   CapturedWork* captured_work = nullptr;
+  /// The predicted step whose work is counted. Set by PredictedWork::Scope. Default: null, none.
+  PredictedWork* predicted_work = nullptr;
   /// The result of thread_number(). Given at its first call, replaced by AsThread. Default: 0, not yet given.
   std::uint64_t thread_number = 0;
 };

@@ -13,6 +13,7 @@
 #include "bytetape/core/error.h"
 #include "bytetape/core/memory/allocator/out_of_memory.h"
 #include "bytetape/core/memory/ledger/snapshot.h"
+#include "bytetape/core/memory/work_count.h"
 
 namespace bytetape::memory {
 
@@ -49,6 +50,8 @@ struct Prediction {
   /// so have all later ones. Usually 1; more if blocks alternate between places. 0 if steps have not settled. Segment
   /// numbers may differ.
   std::size_t period = 0;
+  /// The work of the last step on the device, for each module, op, phase and precision. `table` and `device` are 0.
+  std::vector<WorkCount> work;
   int threads = 0;                           ///< CPU threads assumed
   std::optional<OutOfMemory> out_of_memory;  ///< set if the limit was too low
 

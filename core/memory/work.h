@@ -14,9 +14,10 @@ struct Work {
   DType dtype = DType::f32;  ///< of the factors of its products
 };
 
-/// The number of recordings and captures that count work. Kernels are counted while it is not 0.
+/// The number of recordings, captures and predictions that count work. Kernels are counted while it is not 0.
 inline constinit std::atomic<int> work_counters{0};
-/// Counts work that this thread launches under its scope: for the step that it captures, or else for the recording.
+/// Counts work that this thread launches under its scope: for the step that it captures, or else for the recording and
+/// for the prediction.
 void count_work(Device device, const Work& work);
 
 }  // namespace bytetape::memory

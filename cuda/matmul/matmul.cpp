@@ -347,15 +347,14 @@ bool multiply(const MatmulArgs& args, const View& y, const Epilogue& epilogue, s
   return can;
 }
 
-/// Whether cuBLASLt may have an epilogue for the activation. The accuracy of its tanh is not documented, so it is not
-/// used for products in full f32.
+/// Whether cuBLASLt may have an epilogue for the activation.
 bool may_activate(const MatmulArgs& args) {
   const View& z = args.z;
   switch (args.activation) {
     case Activation::relu:
       return !z.defined();
     case Activation::gelu_tanh:
-      return (args.a.dtype != DType::f32 || allow_tf32()) &&
+      return approximates(args) &&
              (!z.defined() || (layout_of(z).leading % input_multiple == 0 && z.strides[0] % input_multiple == 0 &&
                                is_aligned(z, input_alignment)));
     default:
@@ -402,7 +401,7 @@ void matmul(const MatmulArgs& args, const Plan& plan, Workspace ws) {
 void multiply(const MatmulArgs& args, Workspace ws) { matmul(args, matmul_plans().matmul.plan(args), ws); }
 
 const MatmulKernels& matmul_kernels() {
-  static const MatmulKernels all{.matmul = {matmul_plans().matmul.plan, matmul}};
+  static const MatmulKernels all{.matmul = {matmul_plans().matmul.plan, matmul}, .approximates = approximates};
   return all;
 }
 

@@ -23,9 +23,14 @@ static Plan plan(const MatmulArgs& args) {
   return {library + copy_bytes(args.a) + copy_bytes(args.b), static_cast<std::int64_t>(library)};
 }
 
+bool approximates(const MatmulArgs& args) {
+  return args.activation == Activation::gelu_tanh && (args.a.dtype != DType::f32 || allow_tf32());
+}
+
 const MatmulKernels& matmul_plans() {
   static const MatmulKernels all{
       .matmul = {plan, nullptr},
+      .approximates = approximates,
   };
   return all;
 }

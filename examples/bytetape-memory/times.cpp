@@ -60,7 +60,7 @@ void print_table(const std::vector<TimeRow>& rows, const memory::StepTime& step,
              "time", "share", step.device ? fmt::format(" {:>9}{:>6}", "device", "share") : "",
              work_heading(step, with_roofline));
   for (std::size_t i = 0; i < shown; ++i) print_row(rows[i], step, width, with_roofline);
-  if (rest.time || rest.device_time) print_row(rest, step, width, with_roofline);
+  if (rest.time || rest.device_time || rest.flop || rest.bytes) print_row(rest, step, width, with_roofline);
   if (step.device && step.device->idle())
     print_row({"device idle", "", 0, 0, step.device->idle()}, step, width, with_roofline);
   print_row(whole, step, width, with_roofline);
@@ -161,7 +161,7 @@ void print_predicted(const memory::Log& log, std::uint32_t number, const std::st
   for (const TimeRow& r : rows)
     fmt::print("  {:<{}}  {:<9} {:>7} {:>7} {:>10}\n", r.name, width, r.phase,
                format_decimal(static_cast<double>(r.flop)), format_decimal(static_cast<double>(r.bytes)),
-               r.least_time.value_or(0) > 0 ? memory::format_time(static_cast<std::uint64_t>(*r.least_time)) : "");
+               r.least_time.value_or(0) > 0 ? memory::format_time(least_nanoseconds(r)) : "");
   if (!whole.least_time) fmt::print("{}", ceilings_note);
 }
 

@@ -21,8 +21,12 @@ bool is_known(const memory::StepTime& step, const memory::OpTime& row) {
 
 const char* const ceilings_note =
     "the ceilings of the device are not known: measure them with bench/ceilings, before the recording or for "
-    "--ceilings "
-    "FILE\n";
+    "--ceilings FILE\n";
+
+std::uint64_t least_nanoseconds(const TimeRow& row) {
+  constexpr double most = 9e18;  // rows add up
+  return static_cast<std::uint64_t>(std::llround(std::clamp(row.least_time.value_or(0), 0.0, most)));
+}
 
 std::string format_decimal(double value) {
   if (!(value > 0)) return "";
@@ -43,9 +47,7 @@ std::string work_columns(const TimeRow& row, std::uint64_t time, const memory::S
   if (!step.is_counted) return "";
   std::string share;
   if (with_roofline)
-    share = row.least_time && *row.least_time > 0 && time > 0
-                ? memory::format_share(static_cast<std::size_t>(std::llround(*row.least_time)), time)
-                : "";
+    share = row.least_time && *row.least_time > 0 && time > 0 ? memory::format_share(least_nanoseconds(row), time) : "";
   return fmt::format(" {:>7} {:>7} {:>7} {:>7}{}", format_decimal(static_cast<double>(row.flop)),
                      format_decimal(static_cast<double>(row.bytes)), format_rate(row.flop, time),
                      format_rate(row.bytes, time), with_roofline ? fmt::format(" {:>8}", share) : "");

@@ -15,6 +15,8 @@ std::string format_decimal(double value);
 std::string work_heading(const memory::StepTime& step, bool with_roofline);
 /// The columns of a row that took `time` nanoseconds. If `time` is 0, the rates are blank.
 std::string work_columns(const TimeRow& row, std::uint64_t time, const memory::StepTime& step, bool with_roofline);
+/// Returns the least time of a row, rounded; 0 if it is not known.
+std::uint64_t least_nanoseconds(const TimeRow& row);
 /// How to get the ceilings that are missing; ends with a newline.
 extern const char* const ceilings_note;
 /// Whether a share of the roofline can be shown for any row.

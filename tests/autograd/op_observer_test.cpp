@@ -46,13 +46,11 @@ class Calls : public OpObserver {
     std::vector<AttributeValue> attributes;
     std::vector<Tensor> outputs;
     OpKind kind;
-    double flop, bytes;
   };
   std::map<std::string, Call> of;
 
   void end(const OpCall& call) noexcept override {
-    of[std::string(std::string_view(call.definition.name))] = {call.attributes, call.outputs, call.kind, call.flop(),
-                                                               call.bytes()};
+    of[std::string(std::string_view(call.definition.name))] = {call.attributes, call.outputs, call.kind};
   }
 };
 
@@ -129,29 +127,6 @@ TEST(OpObserver, SeesNumbersListsAndMissingInputs) {
   linear(x, random_tensor({4, 3}, DType::f32));
 }
 
-TEST(OpObserver, CountsFlopAndBytesFromShapes) {
-  const Tensor a = random_tensor({2, 3, 4}, DType::f32), b = random_tensor({2, 4, 5}, DType::f32),
-               image = random_tensor({2, 6, 8, 8}, DType::f32);
-  Calls calls;
-  matmul(a, b);
-  EXPECT_EQ(calls.of["matmul"].flop, 2 * 2 * 3 * 4 * 5);
-  EXPECT_EQ(calls.of["matmul"].bytes, 4 * (2 * 3 * 4 + 2 * 4 * 5 + 2 * 3 * 5));
-  linear(a, random_tensor({7, 4}, DType::f32), random_tensor({7}, DType::f32));
-  EXPECT_EQ(calls.of["linear"].flop, 2 * 2 * 3 * 4 * 7);
-  conv2d(image, random_tensor({4, 3, 3, 3}, DType::f32), {}, {.groups = 2});
-  EXPECT_EQ(calls.of["conv2d"].flop, 2 * (2 * 4 * 6 * 6) * (3 * 3 * 3));
-  conv_transpose2d(image, random_tensor({6, 5, 3, 3}, DType::f32));
-  EXPECT_EQ(calls.of["conv_transpose2d"].flop, 2 * (2 * 6 * 8 * 8) * (5 * 3 * 3));
-  sum(image);
-  EXPECT_EQ(calls.of["sum"].flop, 2 * 6 * 8 * 8);
-  transpose(a, 0, 1);
-  EXPECT_EQ(calls.of["transpose"].flop, 0);
-  EXPECT_EQ(calls.of["transpose"].bytes, 0);
-  relu(to(a, DType::bf16));
-  EXPECT_EQ(calls.of["relu"].bytes, 2 * 2 * 24);
-}
-
-// The gradients of a convolution are as many operations as its forward, each.
 TEST(OpObserver, SeesTheOpsOfBackwardInTheirPhase) {
   const Tensor x = random_leaf({2, 3, 8, 8}, DType::f32), w = random_leaf({4, 3, 3, 3}, DType::f32);
   const Tensor y = sum(conv2d(x, w) * 2);
@@ -161,8 +136,7 @@ TEST(OpObserver, SeesTheOpsOfBackwardInTheirPhase) {
   log.at_begin = [&](const OpCall&) { forward += memory::ambient.scope.phase != memory::Phase::backward; };
   grad({y}, {x, w}, {.create_graph = true});
   EXPECT_EQ(forward, 0);
-  EXPECT_EQ(calls.of["conv2d_input_grad"].flop, 2 * (2 * 4 * 6 * 6) * (3 * 3 * 3));
-  EXPECT_EQ(calls.of["conv2d_weight_grad"].flop, 2 * (2 * 4 * 6 * 6) * (3 * 3 * 3));
+  EXPECT_TRUE(calls.of.contains("conv2d_input_grad") && calls.of.contains("conv2d_weight_grad"));
 }
 
 TEST(OpObserver, SeesOpsThatFail) {
@@ -190,26 +164,22 @@ TEST(OpObserver, EndsAnOpByAnException) {
                           "failed flatten/reshape", "failed flatten", "begin exp", "result exp", "end exp"));
 }
 
-TEST(OpObserver, CountsNothingUntilThereIsAResultThatLasts) {
+TEST(OpObserver, FindsOutputsOnlyOnceTheyAreKnown) {
   const Tensor x = random_tensor({2, 3}, DType::f32);
-  std::vector<double> counted;
-  std::size_t outputs = 0;
+  std::vector<std::size_t> outputs;
   Log log;
-  log.at_begin = [&](const OpCall& call) {
-    if (!call.caller) counted.push_back(call.flop());
-  };
-  log.at_end = [&](const OpCall& call) {
-    if (!call.caller) counted.push_back(call.flop()), outputs = call.outputs.size();
+  log.at_begin = log.at_end = [&](const OpCall& call) {
+    if (!call.caller) outputs.push_back(call.outputs.size());
   };
   layer_norm(x, {3});
-  EXPECT_THAT(counted, ElementsAre(0, testing::Gt(0)));
-  counted.clear();
+  EXPECT_THAT(outputs, ElementsAre(0, 1));
+  outputs.clear();
   EXPECT_THROW(x + random_tensor({4}, DType::f32), ShapeError);
-  EXPECT_EQ(outputs, 0u) << "it gave back no input either";
+  EXPECT_THAT(outputs, ElementsAre(0, 0)) << "it gave back no input either";
+  outputs.clear();
   log.at_result = [](const OpCall&) { fail<ValueError>("not this result"); };
   EXPECT_THROW(exp(x), ValueError);
-  EXPECT_EQ(outputs, 1u);
-  EXPECT_THAT(counted, ElementsAre(0, 0, 0, 0));
+  EXPECT_THAT(outputs, ElementsAre(0, 1));
 }
 
 TEST(OpObserver, FindsNothingOfAnOpWithoutInputsAndResults) {
@@ -321,7 +291,6 @@ TEST(OpObserver, TellsACallThatRanOtherOpsFromOneOfAKernel) {
   EXPECT_EQ(calls.of["matmul"].kind, OpKind::kernel);
   matmul(wide, row);
   EXPECT_EQ(calls.of["matmul"].kind, OpKind::composite);
-  EXPECT_EQ(calls.of["matmul"].flop, 0);
   const Autocast autocast(DType::bf16);
   low + wide;
   EXPECT_EQ(calls.of["add"].kind, OpKind::composite);

@@ -9,7 +9,7 @@
 #include "bytetape/bytetape.h"
 #include "bytetape/core/memory/ledger/ledger.h"
 #include "bytetape/nn/fit.h"
-#include "bytetape/nn/forward_cost.h"
+#include "bytetape/nn/step_cost.h"
 #include "tests/support/expect.h"
 
 namespace bytetape::nn {
@@ -59,9 +59,9 @@ struct Training {
 class Choices {
  public:
   Choices(unsigned seed, std::size_t limit) : seed_(seed), limit_(limit) {
-    const ForwardCost cost(DeviceType::cpu);
-    predict({}, memory::PredictOptions{}.limit);
-    for (const auto& [module, seconds] : cost.by_module()) costs_[memory::plain_path(module)] += seconds;
+    for (const memory::WorkCount& row : predict({}, memory::PredictOptions{}.limit).work)
+      if (row.phase == memory::Phase::forward)
+        costs_[memory::plain_path(row.module)] += step_cost({row}, DeviceType::cpu);
     Sequential net = random_model(seed);
     for (const auto& [path, module] : net.named_modules())
       if (path.find('.') == path.rfind('.') && dynamic_cast<Sequential*>(module) && !path.empty()) all_.push_back(path);

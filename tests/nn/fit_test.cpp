@@ -117,6 +117,56 @@ TEST(Fit, ChoosesCheckpointsNoneOfWhichCanBeLeftOut) {
   EXPECT_GE(chosen_before, 2u);
 }
 
+/// Three blocks of convolutions and norms, whose results with an activation are cheap to recompute.
+struct NormedTraining {
+  struct Block : Module {
+    Conv2d first{16, 16, 3, {.padding = 1}}, second{16, 16, 3, {.padding = 1}};
+    BatchNorm2d norm1{16}, norm2{16};
+    Block() {
+      register_module("first", first), register_module("norm1", norm1);
+      register_module("second", second), register_module("norm2", norm2);
+    }
+    Tensor forward(const Tensor& x) override {
+      return norm2(second(norm1(first(x), Activation::relu)), Activation::relu);
+    }
+  };
+  Sequential net{Block(), Block(), Block()};
+  explicit NormedTraining(const MemoryOptions& memory_options) { memory_options.apply(net); }
+  Tensor operator()() {
+    const memory::Step step;
+    net.zero_grad();
+    const Tensor y = mean(net(randn({32, 16, 16, 16})));
+    y.backward();
+    return y.detach();
+  }
+};
+
+TEST(Fit, RecomputesCheapResultsRatherThanWholeModules) {
+  const auto predict = [](const MemoryOptions& o, std::size_t limit) {
+    return memory::predict(Device::cpu(), [&] { return NormedTraining(o); }, {.limit = limit});
+  };
+  const std::size_t need = predict({}, memory::PredictOptions{}.limit).peak_reserved(), limit = need * 3 / 4;
+  const auto make = [](const MemoryOptions& memory_options) { return NormedTraining(memory_options); };
+  const Fit f = fit(Device::cpu(), limit, make), whole = fit(Device::cpu(), limit, make, {.recompute = false});
+  ASSERT_TRUE(f.fits() && whole.fits());
+  EXPECT_TRUE(f.memory_options.checkpointed.empty()) << f.text();
+  EXPECT_FALSE(f.memory_options.recomputing.empty());
+  EXPECT_TRUE(whole.memory_options.recomputing.empty());
+  EXPECT_LT(f.recompute_fraction, 0.5 * whole.recompute_fraction);
+  EXPECT_THAT(f.text(), testing::HasSubstr("with Recompute in 0 Block"));
+  EXPECT_TRUE(fit(Device::cpu(), limit, make, {.checkpoint = false}).fits());
+
+  const auto losses = [](const MemoryOptions& memory_options) {
+    manual_seed(11);
+    NormedTraining training(memory_options);
+    std::vector<float> values{training().item<float>()};
+    for (const Tensor& p : training.net.parameters())
+      for (const float v : p.grad().to_vector<float>()) values.push_back(v);
+    return values;
+  };
+  EXPECT_EQ(losses(f.memory_options), losses({}));
+}
+
 TEST(Fit, SaysWhatIsMissing) {
   const Fit f = fit_training(Device::cpu(), std::size_t{1} << 20);
   EXPECT_FALSE(f.fits());
@@ -197,7 +247,23 @@ TEST(Fit, KnowsAModelThatRunsInAScope) {
   const Fit f = fit(Device::cpu(), limit, [](const MemoryOptions& memory_options) { return Scoped(memory_options); });
   const Fit plain = fit_training(Device::cpu(), limit);
   EXPECT_EQ(f.memory_options.checkpointed, plain.memory_options.checkpointed);
-  EXPECT_EQ(f.recompute_fraction, plain.recompute_fraction);
+  EXPECT_NEAR(f.recompute_fraction, plain.recompute_fraction, 1e-9);
+}
+
+TEST(Fit, NamesModulesThatRecompute) {
+  const auto text = [](const Paths& checkpointed, const Paths& recomputing) {
+    Fit f{.memory_options = {.checkpointed = checkpointed, .recomputing = recomputing}, .limit = 512 << 10};
+    f.without.snapshot.statistics.reserved.peak = 700 << 10;
+    f.with.snapshot.statistics.reserved.peak = 500 << 10;
+    f.recompute_fraction = 0.02;
+    return f.text();
+  };
+  EXPECT_EQ(text({}, {"0", "1"}),
+            "fits into 512 KiB with Recompute in 0, 1, which run 2 % of forward again: 500 KiB instead of 700 KiB");
+  EXPECT_EQ(
+      text({"2"}, {""}),
+      "fits into 512 KiB with checkpoints of 2, and Recompute in the model, which run 2 % of forward again: 500 KiB "
+      "instead of 700 KiB");
 }
 
 TEST(Fit, LeversLeaveTheProgramsOwnCheckpoints) {
@@ -205,7 +271,11 @@ TEST(Fit, LeversLeaveTheProgramsOwnCheckpoints) {
   checkpoint_modules(net, {"0"});
   MemoryOptions{.checkpointed = {"1"}}.apply(net);
   for (const auto& [path, module] : net.named_modules()) EXPECT_EQ(module->is_checkpointed(), path.size() == 1) << path;
+  net.set_recomputing();
+  MemoryOptions{.recomputing = {"1"}}.apply(net);
+  EXPECT_TRUE(net.is_recomputing() && net[1].is_recomputing() && !net[0].is_recomputing());
   EXPECT_THROW(MemoryOptions{.checkpointed = {"2"}}.apply(net), ValueError);
+  EXPECT_THROW(MemoryOptions{.recomputing = {"2"}}.apply(net), ValueError);
 }
 
 class FitOnAGpu : public testing::Test {

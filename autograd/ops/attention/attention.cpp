@@ -220,16 +220,11 @@ Tensor log_sum_exp_like(const Tensor& q) {
 
 }  // namespace
 
-constexpr OpDefinition attention_op{
-    .name = "scaled_dot_product_attention",
-    .inputs = {"q", "k", "v", "mask"},
-    .attributes = {{"causal", boolean}, {"dropout", number}, {"scale", number}},
-    .family = Family::attention,
-    .autocast = AutocastClass::low,
-    .flop = [](const OpCall& call) {  // two products
-      const Shape &q = call.inputs[0].tensor().shape(), &v = call.inputs[2].tensor().shape();
-      return 2 * static_cast<double>(q[0] * q[1] * q[2] * v[2]) * static_cast<double>(q[3] + v[3]);
-    }};
+constexpr OpDefinition attention_op{.name = "scaled_dot_product_attention",
+                                    .inputs = {"q", "k", "v", "mask"},
+                                    .attributes = {{"causal", boolean}, {"dropout", number}, {"scale", number}},
+                                    .family = Family::attention,
+                                    .autocast = AutocastClass::low};
 Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value,
                                     const AttentionOptions& options) {
   const double p = options.dropout;

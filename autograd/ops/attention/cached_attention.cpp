@@ -37,15 +37,10 @@ void check_inputs(const Tensor& q, const Tensor& k, const Tensor& v, const Tenso
 
 }  // namespace
 
-constexpr OpDefinition cached_attention_op{
-    .name = "cached_attention",
-    .inputs = {"q", "k", "v", "keys", "values", "positions"},
-    .family = Family::cached_attention,
-    .writes = {"keys", "values"},
-    .flop = [](const OpCall& call) {  // two products with the whole cache, because positions are not on the host
-      const Shape &q = call.inputs[0].tensor().shape(), &keys = call.inputs[3].tensor().shape();
-      return 4 * static_cast<double>(numel(q)) * static_cast<double>(keys[2]);
-    }};
+constexpr OpDefinition cached_attention_op{.name = "cached_attention",
+                                           .inputs = {"q", "k", "v", "keys", "values", "positions"},
+                                           .family = Family::cached_attention,
+                                           .writes = {"keys", "values"}};
 Tensor cached_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& keys, const Tensor& values,
                         const Tensor& positions) {
   const Op<cached_attention_op> op(q, k, v, keys, values, positions);

@@ -94,12 +94,6 @@ Tensor convolve(const Tensor& input, const Tensor& weight, const Tensor& bias, c
   return y;
 }
 
-/// Two operations for each element of the result and each weight that it depends on.
-double conv_flop(const OpCall& call) {
-  const Tensor& w = call.inputs[1].tensor();
-  return 2 * one_per_output(call) * static_cast<double>(w.numel() / w.size(0));
-}
-
 }  // namespace
 
 constexpr OpDefinition conv2d_op{.name = "conv2d",
@@ -110,8 +104,7 @@ constexpr OpDefinition conv2d_op{.name = "conv2d",
                                                 {"groups", integer},
                                                 {"activation", text}},
                                  .family = Family::conv,
-                                 .autocast = AutocastClass::low,
-                                 .flop = conv_flop};
+                                 .autocast = AutocastClass::low};
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dParams& params,
               Activation activation) {
   const Op<conv2d_op> op(x, weight, bias, params.stride, params.padding, params.dilation, params.groups, activation);
@@ -126,8 +119,7 @@ constexpr OpDefinition conv1d_op{.name = "conv1d",
                                                 {"groups", integer},
                                                 {"activation", text}},
                                  .family = Family::conv,
-                                 .autocast = AutocastClass::low,
-                                 .flop = conv_flop};
+                                 .autocast = AutocastClass::low};
 Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv1dParams& p, Activation activation) {
   const Op<conv1d_op> op(x, weight, bias, p.stride, p.padding, p.dilation, p.groups, activation);
   check_defined(x);

@@ -68,18 +68,11 @@ void check_bias(const Tensor& bias, const Tensor& x, const Tensor& weight, std::
 
 Tensor dense(const Tensor& weight) { return is_dense(weight.shape(), weight.strides()) ? weight : contiguous(weight); }
 
-/// Each element of gy (n, o, h, w) is multiplied with one of the o filters.
-double flop_of(const Tensor& gy, const Tensor& weight) {
-  return 2 * static_cast<double>(gy.numel()) * static_cast<double>(weight.numel() / weight.size(0));
-}
-
-constexpr OpDefinition input_grad_op{
-    .name = "conv2d_input_grad",
-    .inputs = {"gy", "weight"},
-    .outputs = {"gx"},
-    .attributes = {{"x_shape", integers}},
-    .family = Family::conv,
-    .flop = [](const OpCall& call) { return flop_of(call.inputs[0].tensor(), call.inputs[1].tensor()); }};
+constexpr OpDefinition input_grad_op{.name = "conv2d_input_grad",
+                                     .inputs = {"gy", "weight"},
+                                     .outputs = {"gx"},
+                                     .attributes = {{"x_shape", integers}},
+                                     .family = Family::conv};
 Tensor input_grad(const Tensor& gy, const Tensor& weight, const Shape& x_shape, const Conv2dParams& params) {
   const Op<input_grad_op> op(gy, weight, x_shape);
   const Tensor g = channels_last(gy), w = dense(weight);
@@ -95,11 +88,7 @@ Tensor input_grad(const Tensor& gy, const Tensor& weight, const Shape& x_shape, 
 }
 
 constexpr OpDefinition weight_grad_op{
-    .name = "conv2d_weight_grad",
-    .inputs = {"x", "gy"},
-    .outputs = {"gw"},
-    .family = Family::conv,
-    .flop = [](const OpCall& call) { return flop_of(call.inputs[1].tensor(), call.outputs[0]); }};
+    .name = "conv2d_weight_grad", .inputs = {"x", "gy"}, .outputs = {"gw"}, .family = Family::conv};
 Tensor weight_grad(const Tensor& x, const Tensor& gy, const WeightLayout& weight, DType dtype,
                    const Conv2dParams& params) {
   const Op<weight_grad_op> op(x, gy);

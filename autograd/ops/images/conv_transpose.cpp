@@ -91,12 +91,7 @@ constexpr OpDefinition conv_transpose2d_op{.name = "conv_transpose2d",
                                                           {"dilation", integers},
                                                           {"groups", integer}},
                                            .family = Family::conv,
-                                           .autocast = AutocastClass::low,
-                                           .flop = [](const OpCall& call) {
-                                             const Tensor& w = call.inputs[1].tensor();
-                                             return 2 * one_per_input(call) *
-                                                    static_cast<double>(w.numel() / w.size(0));
-                                           }};
+                                           .autocast = AutocastClass::low};
 Tensor conv_transpose2d(const Tensor& input, const Tensor& weight, const Tensor& bias,
                         const ConvTranspose2dParams& params) {
   const Op<conv_transpose2d_op> op(input, weight, bias, params.stride, params.padding, params.output_padding,

@@ -73,11 +73,8 @@ struct MaxPool2dBackwardBackward final : Node {
   void backward(const Grads& gy, InputGrads& gx) override { gx[0] = max_pool2d_gather(gy[0], indices.get(), plan); }
 };
 
-constexpr OpDefinition max_pool2d_backward_op{.name = "max_pool2d_backward",
-                                              .inputs = {"gy", "indices"},
-                                              .outputs = {"gx"},
-                                              .family = Family::pool,
-                                              .flop = one_per_input};
+constexpr OpDefinition max_pool2d_backward_op{
+    .name = "max_pool2d_backward", .inputs = {"gy", "indices"}, .outputs = {"gx"}, .family = Family::pool};
 /// Writes each element of gy to the index of its window's maximum.
 Tensor max_pool2d_backward(const Tensor& gy, const Tensor& indices, const Pooling& plan) {
   const Op<max_pool2d_backward_op> op(gy, indices);
@@ -111,11 +108,11 @@ void MaxPool2dBackward::backward(const Grads& gy, InputGrads& gx) {
 }
 
 // The kernels of average pooling, which is linear in the image.
-constexpr OpDefinition average_op{.name = "avg_pool2d", .family = Family::pool, .flop = one_per_input};
+constexpr OpDefinition average_op{.name = "avg_pool2d", .family = Family::pool};
 constexpr OpDefinition average_backward_op{.name = "avg_pool2d_backward", .family = Family::pool};
 using AvgPool2d = ImageMap<average_op, &PoolKernels::avg_pool2d, average_backward_op, &PoolKernels::avg_pool2d_backward,
                            Pool2dParams, bool>;
-constexpr OpDefinition adaptive_op{.name = "adaptive_avg_pool2d", .family = Family::pool, .flop = one_per_input};
+constexpr OpDefinition adaptive_op{.name = "adaptive_avg_pool2d", .family = Family::pool};
 constexpr OpDefinition adaptive_backward_op{.name = "adaptive_avg_pool2d_backward", .family = Family::pool};
 using AdaptiveAvgPool2d = ImageMap<adaptive_op, &PoolKernels::adaptive_avg_pool2d, adaptive_backward_op,
                                    &PoolKernels::adaptive_avg_pool2d_backward>;
@@ -124,8 +121,7 @@ using AdaptiveAvgPool2d = ImageMap<adaptive_op, &PoolKernels::adaptive_avg_pool2
 
 constexpr OpDefinition max_pool2d_op{.name = "max_pool2d",
                                      .attributes = {{"kernel", integers}, {"stride", integers}, {"padding", integers}},
-                                     .family = Family::pool,
-                                     .flop = one_per_input};
+                                     .family = Family::pool};
 Tensor max_pool2d(const Tensor& x, const Pool2dParams& params) {
   const Op<max_pool2d_op> op(x, params.kernel, params.stride, params.padding);
   const Pooling plan = plan_pooling(x, params);

@@ -158,8 +158,7 @@ constexpr OpDefinition batch_norm_op{
     .attributes = {{"training", boolean}, {"momentum", number}, {"eps", number}, {"activation", text}},
     .family = Family::batch_norm,
     .autocast = AutocastClass::widest,
-    .writes = {"running_mean", "running_var", "num_batches_tracked"},
-    .flop = norm_flop};
+    .writes = {"running_mean", "running_var", "num_batches_tracked"}};
 Tensor batch_norm(const Tensor& input, const Tensor& scale, const Tensor& shift, const Tensor& running_mean,
                   const Tensor& running_var, bool training, double momentum, double eps, Activation activation,
                   const Tensor& added, const Tensor& num_batches_tracked) {

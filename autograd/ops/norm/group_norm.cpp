@@ -102,8 +102,7 @@ constexpr OpDefinition group_norm_op{.name = "group_norm",
                                      .inputs = {"x", "weight", "bias"},
                                      .attributes = {{"num_groups", integer}, {"eps", number}},
                                      .family = Family::group_norm,
-                                     .autocast = AutocastClass::f32,
-                                     .flop = norm_flop};
+                                     .autocast = AutocastClass::f32};
 Tensor group_norm(const Tensor& input, std::int64_t num_groups, const Tensor& scale, const Tensor& shift, double eps) {
   const Op<group_norm_op> op(input, scale, shift, num_groups, eps);
   const Tensor x = op.input(input), weight = op.input(scale), bias = op.input(shift);

@@ -145,8 +145,7 @@ constexpr OpDefinition layer_norm_op{.name = "layer_norm",
                                      .inputs = {"x", "weight", "bias"},
                                      .attributes = {{"normalized_shape", integers}, {"eps", number}},
                                      .family = Family::layer_norm,
-                                     .autocast = AutocastClass::f32,
-                                     .flop = norm_flop};
+                                     .autocast = AutocastClass::f32};
 Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight, const Tensor& bias,
                   double eps) {
   const Op<layer_norm_op> op(x, weight, bias, normalized_shape, eps);
@@ -158,8 +157,7 @@ constexpr OpDefinition add_layer_norm_op{.name = "add_layer_norm",
                                          .outputs = {"y", "sum"},
                                          .attributes = {{"normalized_shape", integers}, {"eps", number}},
                                          .family = Family::layer_norm,
-                                         .autocast = AutocastClass::f32,
-                                         .flop = norm_flop};
+                                         .autocast = AutocastClass::f32};
 /// Whether x stays 16-bit beside an f32 residual, as the results of linear layers are under Autocast.
 static bool keeps_16_bits(const Tensor& x, const Tensor& residual) {
   return autocast_enabled() && x.defined() && residual.defined() && is_floating(x.dtype()) && size_of(x.dtype()) == 2 &&

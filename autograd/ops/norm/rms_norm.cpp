@@ -76,8 +76,7 @@ constexpr OpDefinition rms_norm_op{.name = "rms_norm",
                                    .inputs = {"x", "weight"},
                                    .attributes = {{"normalized_shape", integers}, {"eps", number}},
                                    .family = Family::rms_norm,
-                                   .autocast = AutocastClass::f32,
-                                   .flop = norm_flop};
+                                   .autocast = AutocastClass::f32};
 Tensor rms_norm(const Tensor& input, const Shape& normalized_shape, const Tensor& scale,
                 std::optional<double> given_eps) {
   const double eps = given_eps ? *given_eps : epsilon_for(input);

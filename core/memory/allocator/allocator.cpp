@@ -22,9 +22,10 @@ void each_segment(const Policies& policies, const Pools& pools, const Pools& clo
     for (const auto& pool : *list) walk(*pool);
 }
 
-void report_step(const Allocator& a, std::uint32_t number, bool begins) {
+/// Reports a step of a listed allocator, or of a prediction's. Another one's name may be that of a recorded device.
+void report_step(const Allocator& a, bool is_listed, std::uint32_t number, bool begins) {
   if (is_recording.load(std::memory_order_relaxed)) [[unlikely]]
-    note_step(a, number, begins);
+    if (is_listed || ambient.meta_allocators) note_step(a, number, begins);
 }
 
 }  // namespace
@@ -274,13 +275,13 @@ std::uint32_t Allocator::begin_step(std::uint32_t step) {
       const std::lock_guard lock(mutex_);
       return ledger_.open_step();
     }();
-    if (open) report_step(*this, open, false);
+    if (open) report_step(*this, is_listed_, open, false);
   }
   const std::uint32_t number = [&] {
     const std::lock_guard lock(mutex_);
     return ledger_.begin_step(step).number;
   }();
-  report_step(*this, number, true);
+  report_step(*this, is_listed_, number, true);
   return number;
 }
 
@@ -292,7 +293,7 @@ OpenStep Allocator::begin_sole_step(std::uint32_t step) {
   }
   const OpenStep begun = ledger_.begin_step(step);
   lock.unlock();
-  report_step(*this, begun.number, true);
+  report_step(*this, is_listed_, begun.number, true);
   return begun;
 }
 
@@ -301,13 +302,13 @@ void Allocator::end_step() {
     const std::lock_guard lock(mutex_);
     return ledger_.open_step();
   }();
-  report_step(*this, open, false);
+  report_step(*this, is_listed_, open, false);
   const std::lock_guard lock(mutex_);
   ledger_.end_step();
 }
 
 void Allocator::end_step(const OpenStep& step) {
-  report_step(*this, step.number, false);
+  report_step(*this, is_listed_, step.number, false);
   const std::lock_guard lock(mutex_);
   ledger_.end_step(step);
 }

@@ -17,6 +17,7 @@
 #include "bytetape/core/memory/peak.h"
 #include "bytetape/core/memory/prediction/repeats.h"
 #include "bytetape/core/memory/recording.h"
+#include "bytetape/core/memory/recording/captured_work.h"
 #include "bytetape/core/memory/recording/recorder.h"
 #include "bytetape/core/memory/replay.h"
 #include "bytetape/core/parallel.h"
@@ -116,6 +117,7 @@ class Rehearsal {
 
   Prediction run(const std::function<void(const detail::TakeSteps&)>& program) {
     const FreshThread fresh(meta_, all_, {true, options_.rank, options_.world_size});
+    const PredictedWork::Scope counts(work_);
     unless_memory_runs_out([&] { program([this](const auto& step) { take_steps(step); }); });
     taken_.finish();
     for (const Allocator* books : all_.all())
@@ -131,12 +133,14 @@ class Rehearsal {
       const auto taken = [this] { return static_cast<int>(p_.steps.size()); };
       while (taken() < options_.max_steps && !(p_.is_settled() && taken() >= options_.min_steps)) {
         p_.steps.push_back({.first_event = p_.snapshot.events.size()});
+        work_.clear();
         step();
         look();
         p_.period = repeats_.period();
       }
     });
     taken_.finish();
+    p_.work = work_.of(meta_);
     measure_steps();
   }
 
@@ -181,6 +185,7 @@ class Rehearsal {
   MetaAllocators all_;
   Taken taken_;  // destroyed before all_
   Repeats repeats_;
+  PredictedWork work_;
   Prediction p_;
 };
 

@@ -2,6 +2,7 @@
 #include <compare>
 #include <cstdint>
 #include <map>
+#include <vector>
 
 #include "bytetape/core/device/device.h"
 #include "bytetape/core/memory/ledger/scope_ids.h"
@@ -30,7 +31,10 @@ using WorkSums = std::map<WorkKey, WorkSum>;
 /// recorded, whether a Recording runs or not, and again at each replay.
 class CapturedWork {
  public:
-  /// Counts the work of its thread into `to` while it lives, instead of into the recording.
+  explicit CapturedWork(Device device) : device_(device) {}
+
+  /// Counts the work of its thread on the captured device into `to` while it lives, instead of into the step. Other
+  /// devices' kernels run while the step is recorded, and no replay runs them again.
   class Scope {
    public:
     [[nodiscard]] explicit Scope(CapturedWork& to);
@@ -42,9 +46,35 @@ class CapturedWork {
     CapturedWork* const outer_;
   };
 
+  bool is_of(Device device) const { return device == device_; }
   void add(const WorkKey& key, const WorkSum& sum) { sums_[key] += sum; }
-  /// Adds the work to the recording's step. Does nothing if no recording runs.
+  /// Adds the work to the step of the recording, and of the prediction, whichever runs.
   void count_replay() const;
+
+ private:
+  const Device device_;
+  WorkSums sums_;
+};
+
+/// The work of a predicted step.
+class PredictedWork {
+ public:
+  /// Counts the work of its thread into `to` while it lives, as the recording does.
+  class Scope {
+   public:
+    [[nodiscard]] explicit Scope(PredictedWork& to);
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    PredictedWork* const outer_;
+  };
+
+  void add(const WorkKey& key, const WorkSum& sum) { sums_[key] += sum; }
+  void clear() { sums_.clear(); }
+  /// The work of a device so far, ordered by module, op, phase and precision.
+  std::vector<WorkCount> of(Device device) const;
 
  private:
   WorkSums sums_;

@@ -61,8 +61,8 @@ std::optional<double> roofline_time(const RooflineWork& work, const Ceilings& ce
 const Ceilings* find_ceilings(const std::vector<Ceilings>& all, const std::string& device) {
   const std::string real = real_device(device);
   auto at = std::ranges::find(all, real, &Ceilings::device);
-  if (at == all.end() && real.starts_with("cuda:"))
-    at = std::ranges::find(all, to_string(Device::cuda()), &Ceilings::device);
+  for (const std::string& likes : {to_string(Device::cuda()), std::string("cuda:0")})
+    if (at == all.end() && real.starts_with("cuda")) at = std::ranges::find(all, likes, &Ceilings::device);
   return at == all.end() ? nullptr : &*at;
 }
 

@@ -3,12 +3,17 @@
 #include <algorithm>
 
 #include "bytetape/core/memory/allocator.h"
+#include "bytetape/core/memory/ambient.h"
 #include "bytetape/core/memory/ledger/thread_number.h"
 
 namespace bytetape::memory {
 namespace {
 
-bool is_of_gpu(const OpenSteps::Open& o) { return o.device->device().type != DeviceType::cpu; }
+/// Whether a step is of a GPU, or in a prediction, of a meta device that stands for one.
+bool is_of_gpu(const OpenSteps::Open& o) {
+  const Device device = o.device->device();
+  return device.type != DeviceType::cpu && (!device.is_meta || ambient.meta_allocators);
+}
 
 }  // namespace
 

@@ -87,6 +87,7 @@ void enlist(Allocator& a) {
 }
 
 void delist(Allocator& a) {
+  if (const auto timer = running_timer()) timer->forget(a);
   Registry& r = registry();
   const std::lock_guard lock(r.mutex);
   if (r.recorder) r.recorder->detach(a);

@@ -49,6 +49,17 @@ void StepTimer::end(const Allocator& device, std::uint32_t number) {
   control_timer();
 }
 
+void StepTimer::forget(const Allocator& device) {
+  const std::lock_guard control(control_);
+  if (!runs_) return;
+  {
+    const std::lock_guard lock(steps_mutex_);
+    open_.forget(device);
+    begun_.erase(&device);
+  }
+  control_timer();
+}
+
 void StepTimer::poll() {
   const std::lock_guard control(control_);
   if (runs_) timer_.poll();

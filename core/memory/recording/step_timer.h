@@ -26,6 +26,8 @@ class StepTimer {
   void begin(const Allocator& device, std::uint32_t number);
   /// Notes that a step is about to end. Does nothing if it began before the recording.
   void end(const Allocator& device, std::uint32_t number);
+  /// Forgets the open steps of an allocator that is destroyed.
+  void forget(const Allocator& device);
   /// Fetches work that has been done, for take().
   void poll();
   /// Waits for the work of timed steps, for take().

@@ -37,15 +37,21 @@ const char* to_string(Precision p) {
   return text[static_cast<int>(p)];
 }
 
+/// Adds work to the steps that count it: that of the prediction, and that of the recording.
+static void add_to_steps(const WorkKey& key, const WorkSum& sum) {
+  if (ambient.predicted_work) ambient.predicted_work->add(key, sum);
+  if (is_recording.load(std::memory_order_relaxed) && marks().counts_here()) work_counter().add(key, sum);
+}
+
 void count_work(Device device, const Work& work) {
   const ScopeIds& scope = ambient.scope;
   const WorkKey key{device, scope.module, scope.op, scope.phase,
                     work.flop ? precision_of(device, work.dtype) : Precision::f32};
   const WorkSum sum{1, work.flop, work.bytes};
-  if (ambient.captured_work)
+  if (ambient.captured_work && ambient.captured_work->is_of(device))
     ambient.captured_work->add(key, sum);
-  else if (is_recording.load(std::memory_order_relaxed) && marks().counts_here())
-    work_counter().add(key, sum);
+  else
+    add_to_steps(key, sum);
 }
 
 // ---- captured steps
@@ -70,8 +76,30 @@ CapturedWork::Scope::~Scope() {
 }
 
 void CapturedWork::count_replay() const {
-  if (!is_recording.load(std::memory_order_relaxed) || !marks().counts_here()) return;
-  for (const auto& [key, sum] : sums_) work_counter().add(key, sum);
+  if (!work_counters.load(std::memory_order_relaxed)) return;
+  for (const auto& [key, sum] : sums_) add_to_steps(key, sum);
+}
+
+// ---- predicted steps
+
+PredictedWork::Scope::Scope(PredictedWork& to) : outer_(std::exchange(ambient.predicted_work, &to)) { ++work_counters; }
+PredictedWork::Scope::~Scope() {
+  --work_counters;
+  ambient.predicted_work = outer_;
+}
+
+std::vector<WorkCount> PredictedWork::of(Device device) const {
+  std::vector<WorkCount> rows;
+  for (const auto& [key, sum] : sums_)
+    if (key.device == device)
+      rows.push_back({.module = key.module,
+                      .op = key.op,
+                      .launches = sum.launches,
+                      .phase = key.phase,
+                      .precision = key.precision,
+                      .flop = sum.flop,
+                      .bytes = sum.bytes});
+  return rows;
 }
 
 // ---- recordings

@@ -176,10 +176,13 @@ void add_counts(std::vector<StepTime>& times, const Log& log) {
   for (StepTime& s : times) by_number.emplace(std::pair(s.step_device, s.step), &s);
   for (const CountedStep& counted : log.counted_steps) {
     const auto [first, last] = by_number.equal_range({counted.step_device, counted.step});
-    const auto at = std::find_if(first, last, [&](const auto& s) {
-      return !s.second->is_counted && s.second->begin <= counted.time && counted.time <= s.second->end;
-    });
-    if (at != last) add_table(*at->second, log, counted.table);
+    StepTime* its = nullptr;  // a step is counted just before its end; other threads may have steps of the same number
+    for (auto at = first; at != last; ++at) {
+      StepTime& s = *at->second;
+      const bool is_within = s.begin <= counted.time && counted.time <= s.end;
+      if (is_within && !s.is_counted && (!its || s.end < its->end)) its = &s;
+    }
+    if (its) add_table(*its, log, counted.table);
   }
 }
 

@@ -51,6 +51,21 @@ Prediction predict(const memory::PredictOptions& options = {}) {
   return memory::predict(Device::cpu(), make_training, options);
 }
 
+TEST(Predict, CountsTheWorkOfTheLastStep) {
+  const auto flop = [](const Prediction& p, const char* module, memory::Phase phase) {
+    std::uint64_t sum = 0;
+    for (const memory::WorkCount& w : p.work)
+      if (memory::plain_path(w.module) == module && w.phase == phase) sum += w.flop;
+    return sum;
+  };
+  constexpr std::uint64_t product = 2 * 32 * 64 * 256;
+  for (const int steps : {1, 3}) {
+    const Prediction p = predict({.min_steps = steps, .max_steps = steps});
+    EXPECT_EQ(flop(p, "0", memory::Phase::forward), product);
+    EXPECT_EQ(flop(p, "0", memory::Phase::backward), product) << "of the weight; the input needs no gradient";
+  }
+}
+
 TEST(Predict, StopsWhereStepsRepeat) {
   const Prediction p = predict();
   EXPECT_TRUE(p.fits());

@@ -56,6 +56,8 @@ TEST(Ceilings, AreThoseOfTheDeviceOrOfItsLikes) {
   EXPECT_EQ(found("meta:cuda:2"), "cuda:2");
   EXPECT_EQ(found("other"), "");
   EXPECT_EQ(find_ceilings({}, "cpu"), nullptr);
+  for (const int i : {0, 1})
+    EXPECT_EQ(find_ceilings({some("cuda:0")}, to_string(Device::cuda(i)))->device, "cuda:0") << "as PyTorch names it";
 }
 
 TEST(Ceilings, AreKeptInAFile) {

@@ -143,6 +143,22 @@ TEST(StepWork, IsTheMeanOfTheStepsWithDeviceTimes) {
   EXPECT_EQ(row(mean, conv).flop, 1000u);
 }
 
+TEST(StepWork, IsOfTheStepThatEndsNext) {
+  Log log = counted_log();
+  std::vector<Record>& records = log.devices[0].records;
+  records.clear();
+  const std::pair<std::uint64_t, std::uint32_t> begins[] = {{0, 1}, {10, 2}}, ends[] = {{60, 2}, {100, 1}};
+  for (const auto& [time, thread] : begins)
+    records.push_back(step_mark(EventKind::step_begin, 1, time)), records.back().thread = thread;
+  for (const auto& [time, thread] : ends)
+    records.push_back(step_mark(EventKind::step_end, 1, time)), records.back().thread = thread;
+  log.counted_steps = {{.time = 55, .step = 1, .table = 1}, {.time = 95, .step = 1, .table = 0}};
+  const std::vector<StepTime> steps = step_times(log);
+  ASSERT_EQ(steps.size(), 2u);
+  EXPECT_EQ(row(steps[0], conv).flop, 600u) << "the thread whose step ended last";
+  EXPECT_EQ(row(steps[1], conv).flop, 7u);
+}
+
 TEST(StepWork, OfPredictionsIsKnownToo) {
   Log log = counted_log();
   log.devices[0].name = "meta:cuda:0";
@@ -196,6 +212,16 @@ TEST(StepWork, IsAtTheEndOfStepsInAChromeTrace) {
       found.push_back(e["name"].get<std::string>() + " " + e["ph"].get<std::string>() + " " + e["args"].dump());
   EXPECT_THAT(found, ElementsAre(R"(step 1 e {"bytes":88,"flop":600})", R"(step 2 e {"bytes":88,"flop":600})",
                                  R"(step 1 e {"bytes":1,"flop":7})"));
+}
+
+TEST(StepWork, OfAStepThatWasNotCountedIsNotThatOfAnEarlierOne) {
+  Log log = counted_log();
+  log.counted_steps.pop_back();
+  std::ostringstream out;
+  write_chrome_trace(log, out);
+  const std::string counted = "\"step 1\",\"args\"";
+  EXPECT_NE(out.str().find(counted), std::string::npos);
+  EXPECT_EQ(out.str().find(counted), out.str().rfind(counted));
 }
 
 }  // namespace

@@ -1,0 +1,410 @@
+// A lever is a checkpoint of a module, or Recompute in it. Two sets of levers are found. The first has the cheapest
+// levers that save the missing bytes (lever_plan.h), and more bytes while these are not enough, because the peak moves.
+// For the second, levers are added by the bytes that they save for their time, until they are enough. In both, levers
+// are exchanged for cheaper ones, and those that are not needed are dropped. The cheaper set is chosen. If neither
+// fits, levers are added by the peak: of those that are enough, the one that adds the least time, else the one that
+// lowers the peak most. If none lowers the peak, a checkpointed module is replaced by its parts, because recomputing
+// all of it at once causes the peak. Finally, sets that add less time are tried, the cheapest first, if their levers
+// together save the missing bytes. Times are estimated from the work of predicted steps (step_cost.h).
+#include "bytetape/nn/fit_search.h"
+
+#include <algorithm>
+#include <compare>
+#include <limits>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bytetape/core/memory/allocator/block.h"
+#include "bytetape/core/setting.h"
+#include "bytetape/nn/ambient.h"
+#include "bytetape/nn/lever_plan.h"
+#include "bytetape/nn/step_cost.h"
+
+namespace bytetape::nn {
+namespace {
+
+using bytetape::detail::nn_ambient;
+using bytetape::detail::SeenModel;
+using memory::is_within;
+using memory::NameId;
+using memory::Prediction;
+
+/// What is done to a module to save memory.
+struct Lever {
+  enum class Kind { checkpoint, recompute };
+  std::string path;
+  Kind kind = Kind::checkpoint;
+  friend auto operator<=>(const Lever&, const Lever&) = default;
+};
+using Levers = std::set<Lever>;
+
+std::size_t peak_saved(const Prediction& p) {
+  return p.snapshot.statistics.by_role[static_cast<std::size_t>(memory::Role::saved)].peak;
+}
+
+/// Whether `inner` is `outer` or below it. The path of the model is empty.
+bool contains(const std::string& outer, const std::string& inner) { return outer.empty() || is_within(inner, outer); }
+bool is_below(const std::string& inner, const std::string& outer) { return inner != outer && contains(outer, inner); }
+
+/// Whether one of the levers makes the other one useless. Within a module that recomputes cheap results, another one
+/// may be checkpointed, but not the reverse.
+bool overlap(const Lever& a, const Lever& b) {
+  if (a.kind == b.kind) return contains(a.path, b.path) || contains(b.path, a.path);
+  return a.kind == Lever::Kind::checkpoint ? contains(a.path, b.path) : contains(b.path, a.path);
+}
+bool overlap(const Levers& levers, const Lever& other) {
+  return std::any_of(levers.begin(), levers.end(), [&](const Lever& l) { return overlap(l, other); });
+}
+
+NameId without_first(NameId path) {
+  const NameId parent = memory::parent_of(path);
+  return parent ? memory::with_parent(path, without_first(parent)) : 0;
+}
+
+/// Returns the part of a ledger path that is within the model. The model may run within other scopes.
+NameId within_model(NameId path, const std::vector<std::string>& modules) {
+  for (NameId part = path; part; part = without_first(part))
+    if (std::find(modules.begin(), modules.end(), memory::plain_path(part)) != modules.end()) return part;
+  return path;
+}
+
+class Search {
+ public:
+  Search(std::size_t limit, DeviceType type, const Predict& predict) : limit_(limit), type_(type), predict_(predict) {}
+
+  Fit run(const FitOptions& options, bool has_pinned) {
+    Prediction with = predict_({}, limit_), without = with;
+    if (!with.fits()) {
+      without = look(without_levers_);
+      note_names(without);
+      cost_ = cost_of(without);
+      saved_bytes_ = peak_saved(without);
+      peak_ = without.peak_allocated();
+      missing_ = peak_ - std::min(peak_, limit_);
+      if (!choose_levers(options) && options.offload && has_pinned) offload();
+      with = predict_(memory_options_, limit_);
+    }
+    const std::size_t enough = with.fits() ? 0 : smallest_limit();
+    const double again = part_of_forward(with, without);
+    return {memory_options_, limit_, std::move(without), std::move(with), again, enough};
+  }
+
+ private:
+  struct Useful {
+    Lever lever;
+    std::size_t gain;   // bytes by which it lowered the peak when it was last tried
+    std::size_t saves;  // bytes that are not saved for backward with only this lever
+    double again;       // time that it adds
+  };
+
+  /// Predicts without a limit.
+  Prediction look(const MemoryOptions& memory_options) {
+    SeenModel seen;
+    const bytetape::detail::Setting<SeenModel*> here(nn_ambient.seen_model, &seen);
+    Prediction p = predict_(memory_options, memory::PredictOptions{}.limit);
+    check<ValueError>(seen.models == 1, "fit: the program applies its memory options to ", seen.models,
+                      " models, where it takes one: put them into one module");
+    if (modules_.empty()) modules_ = std::move(seen.modules);
+    return p;
+  }
+  bool fits(const MemoryOptions& memory_options) { return predict_(memory_options, limit_).fits(); }
+  MemoryOptions options_of(const Levers& levers) const {
+    MemoryOptions memory_options{.saved = saved_};
+    for (const std::string& m : modules_) {
+      const auto named = names_.find(m);
+      const std::string& name = named == names_.end() ? m : named->second;
+      if (levers.contains({m, Lever::Kind::checkpoint})) memory_options.checkpointed.push_back(name);
+      if (levers.contains({m, Lever::Kind::recompute})) memory_options.recomputing.push_back(name);
+    }
+    if (levers.contains({"", Lever::Kind::recompute})) memory_options.recomputing.emplace_back();
+    return memory_options;
+  }
+  void choose(Levers levers, std::size_t peak) {
+    chosen_ = std::move(levers);
+    memory_options_ = options_of(chosen_);
+    peak_ = peak;
+  }
+
+  /// Notes the modules' names on the ledger, which have classes.
+  void note_names(const Prediction& p) {
+    for (const memory::WorkCount& row : p.work)
+      for (NameId m = within_model(row.module, modules_); m; m = memory::parent_of(m))
+        names_[memory::plain_path(m)] = memory::name_of(m);
+  }
+
+  double cost_of(const Prediction& p) const { return step_cost(p.work, type_); }
+  double cost_of(const Levers& levers) const {
+    double cost = 0;
+    for (const Useful& u : useful_)
+      if (levers.contains(u.lever)) cost += u.again;
+    return cost;
+  }
+  double part_of_forward(const Prediction& with, const Prediction& without) {
+    if (chosen_.empty()) return 0;
+    const auto is_forward = [](const memory::WorkCount& row) { return row.phase == memory::Phase::forward; };
+    const double forward = step_cost(without.work, type_, is_forward);
+    const double then = cost_of(with.fits() ? with : look(memory_options_));
+    return forward > 0 ? std::max(then - cost_of(without), 0.0) / forward : 0;
+  }
+
+  bool choose_levers(const FitOptions& options) {
+    find_useful(options);
+    std::stable_sort(useful_.begin(), useful_.end(), [](const Useful& a, const Useful& b) {
+      return static_cast<double>(a.saves) * b.again > static_cast<double>(b.saves) * a.again;
+    });
+    std::size_t tries = options.tries;
+    const std::size_t peak = peak_;
+    std::optional<Levers> best;
+    for (const auto& choose_first : {&Search::choose_by_saving, &Search::choose_by_ratio}) {
+      choose({}, peak);
+      if (!(this->*choose_first)()) continue;
+      exchange(tries);
+      if (!best || cost_of(chosen_) < cost_of(*best)) best = chosen_;
+    }
+    choose({}, peak);
+    if (!best && !choose_by_peak()) return false;
+    if (best) choose(*best, peak);
+    choose_cheaper(tries);
+    return true;
+  }
+
+  void find_useful(const FitOptions& options) {
+    if (options.checkpoint)
+      for (const std::string& m : modules_) is_useful({m, Lever::Kind::checkpoint});
+    if (!options.recompute || !is_useful({"", Lever::Kind::recompute})) return;
+    for (const std::string& m : modules_) is_useful({m, Lever::Kind::recompute});
+  }
+  bool is_useful(const Lever& lever) {
+    const Prediction p = look(options_of({lever}));
+    if (peak_saved(p) >= saved_bytes_) return false;
+    const std::size_t saves = saved_bytes_ - peak_saved(p);
+    useful_.push_back({lever, saves, saves, std::max(cost_of(p) - cost_, 0.0)});
+    return true;
+  }
+  /// Whether the cheapest levers are enough that save the missing bytes, or more until the program fits.
+  bool choose_by_saving() {
+    constexpr int most_tries = 24;
+    std::vector<PricedLever> levers;
+    for (const Useful& u : useful_) levers.push_back({u.lever.path, u.saves, u.again});
+    std::size_t bytes = std::max<std::size_t>(missing_, 1);
+    for (int i = 0; i < most_tries; ++i) {
+      Levers cheapest;
+      for (const std::size_t lever : cheapest_levers(levers, modules_, bytes)) cheapest.insert(useful_[lever].lever);
+      if (cheapest.empty()) return false;
+      const std::size_t peak = look(options_of(cheapest)).peak_allocated();
+      if (peak <= limit_ && fits(options_of(cheapest))) {
+        choose(std::move(cheapest), peak);
+        leave_out();
+        return true;
+      }
+      bytes += std::max({peak - std::min(peak, limit_), missing_ / 32, memory::rounding});
+    }
+    return false;
+  }
+
+  /// Whether levers are enough that are added by the bytes that they save for their time.
+  bool choose_by_ratio() {
+    std::size_t saves = 0;
+    for (const Useful& u : useful_) {
+      if (overlap(chosen_, u.lever)) continue;
+      choose(and_also(u.lever), peak_);
+      saves += u.saves;
+      if (saves < missing_ || !fits(memory_options_)) continue;
+      leave_out();
+      return true;
+    }
+    return false;
+  }
+
+  bool choose_by_peak() {
+    while (!(peak_ <= limit_ && fits(memory_options_)))
+      if (!add_one(true) && !add_one(false) && !split_one()) return false;
+    leave_out();
+    return true;
+  }
+  /// Adds one lever. `gains_fall` assumes that gains only fall while levers are added. So the search stops if no lever
+  /// was enough, and the highest gain is not below the older gains of the untried levers.
+  bool add_one(bool gains_fall) {
+    std::stable_sort(useful_.begin(), useful_.end(), [](const Useful& a, const Useful& b) { return a.gain > b.gain; });
+    std::optional<Lever> enough, best;
+    std::size_t highest = 0;
+    double least = std::numeric_limits<double>::infinity();
+    for (Useful& u : useful_) {
+      if (gains_fall && !enough && highest >= u.gain) break;
+      if (overlap(chosen_, u.lever)) continue;
+      const MemoryOptions then = options_of(and_also(u.lever));
+      const std::size_t peak = look(then).peak_allocated();
+      u.gain = peak_ - std::min(peak, peak_);
+      if (u.gain > highest) highest = u.gain, best = u.lever;
+      if (peak <= limit_ && u.again < least && fits(then)) least = u.again, enough = u.lever;
+    }
+    if (!enough && !best) return false;
+    const Levers then = and_also(enough ? *enough : *best);
+    choose(then, look(options_of(then)).peak_allocated());
+    return true;
+  }
+  Levers and_also(const Lever& lever) const {
+    Levers then = chosen_;
+    then.insert(lever);
+    return then;
+  }
+
+  bool split_one() {
+    for (const Lever& whole : chosen_) {
+      if (whole.kind != Lever::Kind::checkpoint) continue;
+      Levers then = chosen_;
+      then.erase(whole);
+      for (const Useful& part : useful_)
+        if (is_part(part.lever, whole)) then.insert(part.lever);
+      if (const std::size_t peak = look(options_of(then)).peak_allocated(); peak < peak_) {
+        choose(std::move(then), peak);
+        return true;
+      }
+    }
+    return false;
+  }
+  /// Whether `inner` is below `outer`, and is of the same kind, with no useful lever of this kind between them.
+  bool is_part(const Lever& inner, const Lever& outer) const {
+    return inner.kind == outer.kind && is_below(inner.path, outer.path) &&
+           std::none_of(useful_.begin(), useful_.end(), [&](const Useful& between) {
+             return between.lever.kind == outer.kind && is_below(inner.path, between.lever.path) &&
+                    is_below(between.lever.path, outer.path);
+           });
+  }
+
+  /// A set of levers that do not overlap.
+  struct Choice {
+    Levers levers;
+    double again = 0;       // time
+    std::size_t saves = 0;  // bytes
+  };
+
+  /// Adds levers that make more expensive ones unnecessary, those that save most for their time first.
+  void exchange(std::size_t& tries) {
+    for (std::size_t i = 0; i < useful_.size() && tries > 0; ++i) {
+      const Useful& u = useful_[i];
+      if (chosen_.contains(u.lever)) continue;
+      Levers then = chosen_;
+      std::erase_if(then, [&](const Lever& l) { return overlap(l, u.lever); });
+      then.insert(u.lever);
+      if (then.size() <= chosen_.size() && !is_enough(then, tries)) continue;
+      const Levers needed = without_unneeded(then, tries);
+      if (cost_of(needed) < cost_of(chosen_)) choose(needed, peak_);
+    }
+  }
+  bool is_enough(const Levers& levers, std::size_t& tries) { return tries > 0 && tries-- && fits(options_of(levers)); }
+
+  void choose_cheaper(std::size_t tries) {
+    std::vector<Choice> cheaper;
+    std::size_t looked_at = 0;
+    collect(0, {}, cost_of(chosen_), cheaper, looked_at);
+    std::stable_sort(cheaper.begin(), cheaper.end(), [](const auto& a, const auto& b) { return a.again < b.again; });
+    for (std::size_t i = 0; i < std::min(tries, cheaper.size()); ++i)
+      if (fits(options_of(cheaper[i].levers))) return choose(cheaper[i].levers, peak_);
+  }
+  /// Collects sets that extend `with` by levers from number `from` on, add less time than `limit`, and may be enough.
+  void collect(std::size_t from, const Choice& with, double limit, std::vector<Choice>& to,
+               std::size_t& looked_at) const {
+    constexpr std::size_t most = std::size_t{1} << 16;
+    if (++looked_at > most) return;
+    if (with.saves >= missing_) to.push_back(with);
+    for (std::size_t i = from; i < useful_.size(); ++i) {
+      const Useful& u = useful_[i];
+      if (with.again + u.again >= limit || overlap(with.levers, u.lever)) continue;
+      Choice then = with;
+      then.levers.insert(u.lever);
+      then.again += u.again;
+      then.saves += u.saves;
+      collect(i + 1, then, limit, to, looked_at);
+    }
+  }
+
+  void leave_out() {
+    std::size_t tries = std::numeric_limits<std::size_t>::max();
+    choose(without_unneeded(chosen_, tries), peak_);
+  }
+  /// Drops levers that are not needed, the most expensive first.
+  Levers without_unneeded(Levers levers, std::size_t& tries) {
+    std::vector<Lever> dearest(levers.begin(), levers.end());
+    std::stable_sort(dearest.begin(), dearest.end(),
+                     [&](const auto& a, const auto& b) { return cost_of(Levers{a}) > cost_of(Levers{b}); });
+    for (std::size_t i = 0; i < dearest.size();) {
+      Levers then = levers;
+      then.erase(dearest[i]);
+      if (!is_enough(then, tries)) {
+        ++i;
+        continue;
+      }
+      levers = std::move(then);
+      dearest.erase(dearest.begin() + static_cast<std::ptrdiff_t>(i));
+      i = 0;  // levers that were needed before may be unnecessary now
+    }
+    return levers;
+  }
+
+  /// Offloads without levers if that is enough. Otherwise keeps all levers that were chosen, which alone were too few.
+  void offload() {
+    const Levers all = chosen_;
+    choose({}, peak_);
+    if (keep_most()) return;
+    choose(all, peak_);
+    if (keep_most()) leave_out();
+  }
+
+  /// Whether the program fits if saved tensors are offloaded. If it does, as many bytes as possible stay on the device,
+  /// to 1/64.
+  bool keep_most() {
+    saved_ = without_levers_.saved;
+    const std::size_t saved = peak_saved(look(options_of(chosen_)));
+    const auto keeping = [&](std::size_t bytes) {
+      saved_ = {.keep = bytes, .min_bytes = std::min(SaveOnCpuOptions{}.min_bytes, limit_ / 256)};
+      return fits(options_of(chosen_));
+    };
+    std::size_t keep = 0, too_much = saved;
+    const bool is_enough = keeping(0);
+    while (is_enough && too_much - keep > saved / 64 + 1) {
+      const std::size_t middle = keep + (too_much - keep) / 2;
+      (keeping(middle) ? keep : too_much) = middle;
+    }
+    saved_.keep = keep;
+    choose(chosen_, peak_);
+    return is_enough;
+  }
+
+  /// Returns the smallest limit that is enough for the chosen options, to 1/1024.
+  std::size_t smallest_limit() {
+    std::size_t too_small = limit_, enough = look(memory_options_).peak_reserved();
+    while (enough > too_small && enough - too_small > std::max<std::size_t>(memory::rounding, enough / 1024)) {
+      const std::size_t middle = too_small + (enough - too_small) / 2;
+      (predict_(memory_options_, middle).fits() ? enough : too_small) = middle;
+    }
+    return enough;
+  }
+
+  const std::size_t limit_;
+  const DeviceType type_;
+  const Predict& predict_;
+  const MemoryOptions without_levers_;
+  std::vector<std::string> modules_;  // paths of the model's modules, in its order
+  std::map<std::string, std::string> names_;
+  Levers chosen_;
+  std::vector<Useful> useful_;   // levers that lower the saved bytes
+  std::size_t saved_bytes_ = 0;  // peak of bytes saved for backward, without levers
+  double cost_ = 0;              // estimated seconds of a step without levers
+  SaveOnCpuOptions saved_ = without_levers_.saved;
+  MemoryOptions memory_options_;  // the chosen options
+  std::size_t peak_ = 0;          // allocated bytes with the chosen options
+  std::size_t missing_ = 0;       // bytes above the limit without memory options
+};
+
+}  // namespace
+
+Fit search(std::size_t limit, const FitOptions& options, DeviceType type, bool has_pinned, const Predict& predict) {
+  return Search(limit, type, predict).run(options, has_pinned);
+}
+
+}  // namespace bytetape::nn
