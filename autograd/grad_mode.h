@@ -38,10 +38,10 @@ class NoGrad : GradMode {
 /// - view and reshape of these, without a copy.
 ///
 /// Recomputation saves the memory of these results, and costs one pass for each op that uses one in backward. A result
-/// is saved if its op's input would itself be recomputed. Gradients have the same bits. The exception is a GELU that
-/// cuBLASLt applied in 16 bits or TF32, which approximates tanh in another way. With `only_exact`, such a result is
-/// saved. Within a Recompute without it, `only_exact` has no effect. A write through data() to a recomputed result does
-/// not reach backward. checkpoint() recomputes whole parts of a model.
+/// is saved if its op's input would itself be recomputed. Gradients have the same bits. The exception is a
+/// tanh GELU that a GPU's product applied in 16 bits or TF32, to other bits or in another way. With `only_exact`, such
+/// a result is saved. Within a Recompute without it, `only_exact` has no effect. A write through data() to a recomputed
+/// result does not reach backward. checkpoint() recomputes whole parts of a model.
 ///
 /// Backward of an op that uses such a result throws AutogradError if the saved tensors of the op that made it were
 /// freed or overwritten before.

@@ -7,8 +7,9 @@ PROGRAM is build/release/bench/plans. A budget is a share of the activations: of
 A lever is a module that is checkpointed, or that recomputes cheap results. The best choice is the set of levers that adds
 the least time, among all sets that fit and in which no lever makes another one useless. HiGHS (PyPI: highspy) proposes
 sets, the fastest first, and memory::predict says which one fits. Times of levers are in plans_times.json, which --measure
-writes. Exits with 1 if a choice of nn::fit makes a step slower than a proven best one by more than RATIO, misses a choice
-that fits, or takes more than 10 s. Exits with 77 without HiGHS.
+writes. Exits with 1 if a choice of nn::fit makes a step slower than the best one by more than RATIO, misses a choice that
+fits, or takes more than 10 s. If the solver gives up, the best one takes at least the time that it has proven. The ratio
+to that may be larger by 0.02. Exits with 77 without HiGHS.
 """
 
 import argparse
@@ -21,6 +22,7 @@ import time
 NETS = ("resnet18", "unet", "transformer4", "transformer12")
 BUDGETS = (90, 75, 60, 45, 30)
 PLAN_SECONDS = 10
+UNPROVEN = 0.02  # more is allowed beside the least time that a choice can take if the solver found none
 TIMES = pathlib.Path(__file__).resolve().parent / "plans_times.json"
 
 
@@ -141,7 +143,7 @@ def main():
         for budget in arguments.budgets:
             row = compare(program, all_times[net], budget, arguments.tries)
             print(json.dumps(row), flush=True)
-            failed |= row["proven"] and row.get("ratio", 1) > arguments.at_most
+            failed |= row.get("ratio", 1) > arguments.at_most + (0 if row["proven"] else UNPROVEN)
             failed |= row["plan_s"] > PLAN_SECONDS
             failed |= row["best_fits"] and not row["fits"]
     sys.exit(1 if failed else 0)

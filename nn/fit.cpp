@@ -60,7 +60,7 @@ std::string Fit::text() const {
   const std::string least = fmt::format("{} ({} bytes)", format_bytes(enough), memory::format_exact(enough));
   if (how.empty())
     return fmt::format(
-        "does not fit into {}: it takes {}, and no checkpoint helps; the smallest limit that would do is {}", room,
+        "does not fit into {}: it takes {}, and no recomputation helps; the smallest limit that would do is {}", room,
         before, least);
   return fmt::format(
       "does not fit into {}: it takes {}, and too much even with {}; the smallest limit that would do is {}, with "

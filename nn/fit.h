@@ -48,7 +48,7 @@ struct FitOptions {
   bool checkpoint = true;  ///< may checkpoint modules
   bool recompute = true;   ///< may let modules recompute cheap results
   bool offload = true;     ///< may offload saved tensors, if the device has pinned memory
-  /// How many cheaper sets of modules are tried after the first set that fits. Each try is a prediction.
+  /// How many sets that may be cheaper are tried after the first ones that fit. Each try is a prediction.
   std::size_t tries = 256;
 };
 

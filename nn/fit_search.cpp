@@ -136,7 +136,10 @@ class Search {
         names_[memory::plain_path(m)] = memory::name_of(m);
   }
 
-  double cost_of(const Prediction& p) const { return step_cost(p.work, type_); }
+  /// Returns the mean time of a step.
+  double cost_of(const Prediction& p) const {
+    return step_cost(p.work, type_) / static_cast<double>(std::max<std::size_t>(p.period, 1));
+  }
   double cost_of(const Levers& levers) const {
     double cost = 0;
     for (const Useful& u : useful_)
@@ -146,7 +149,8 @@ class Search {
   double part_of_forward(const Prediction& with, const Prediction& without) {
     if (chosen_.empty()) return 0;
     const auto is_forward = [](const memory::WorkCount& row) { return row.phase == memory::Phase::forward; };
-    const double forward = step_cost(without.work, type_, is_forward);
+    const double forward =
+        step_cost(without.work, type_, is_forward) / static_cast<double>(std::max<std::size_t>(without.period, 1));
     const double then = cost_of(with.fits() ? with : look(memory_options_));
     return forward > 0 ? std::max(then - cost_of(without), 0.0) / forward : 0;
   }
@@ -169,6 +173,7 @@ class Search {
     if (!best && !choose_by_peak()) return false;
     if (best) choose(*best, peak);
     choose_cheaper(tries);
+    leave_out();
     return true;
   }
 
@@ -187,21 +192,24 @@ class Search {
   }
   /// Whether the cheapest levers are enough that save the missing bytes, or more until the program fits.
   bool choose_by_saving() {
-    constexpr int most_tries = 24;
+    constexpr int most_tries = 32;
     std::vector<PricedLever> levers;
     for (const Useful& u : useful_) levers.push_back({u.lever.path, u.saves, u.again});
     std::size_t bytes = std::max<std::size_t>(missing_, 1);
-    for (int i = 0; i < most_tries; ++i) {
+    Levers before;
+    for (int i = 0; i < most_tries; ++i, bytes += std::max(missing_ / 32, memory::rounding)) {
       Levers cheapest;
       for (const std::size_t lever : cheapest_levers(levers, modules_, bytes)) cheapest.insert(useful_[lever].lever);
       if (cheapest.empty()) return false;
+      if (cheapest == before) continue;
+      before = cheapest;
       const std::size_t peak = look(options_of(cheapest)).peak_allocated();
       if (peak <= limit_ && fits(options_of(cheapest))) {
         choose(std::move(cheapest), peak);
         leave_out();
         return true;
       }
-      bytes += std::max({peak - std::min(peak, limit_), missing_ / 32, memory::rounding});
+      if (peak > limit_) bytes += (peak - limit_) / 4;  // not all of it, as other levers may move the peak
     }
     return false;
   }
@@ -276,13 +284,6 @@ class Search {
            });
   }
 
-  /// A set of levers that do not overlap.
-  struct Choice {
-    Levers levers;
-    double again = 0;       // time
-    std::size_t saves = 0;  // bytes
-  };
-
   /// Adds levers that make more expensive ones unnecessary, those that save most for their time first.
   void exchange(std::size_t& tries) {
     for (std::size_t i = 0; i < useful_.size() && tries > 0; ++i) {
@@ -298,13 +299,24 @@ class Search {
   }
   bool is_enough(const Levers& levers, std::size_t& tries) { return tries > 0 && tries-- && fits(options_of(levers)); }
 
+  /// A set of levers that do not overlap, as indices into useful_.
+  struct Choice {
+    std::vector<std::size_t> levers;
+    double again = 0;       // time
+    std::size_t saves = 0;  // bytes
+  };
+
   void choose_cheaper(std::size_t tries) {
+    if (tries == 0) return;
     std::vector<Choice> cheaper;
     std::size_t looked_at = 0;
     collect(0, {}, cost_of(chosen_), cheaper, looked_at);
     std::stable_sort(cheaper.begin(), cheaper.end(), [](const auto& a, const auto& b) { return a.again < b.again; });
-    for (std::size_t i = 0; i < std::min(tries, cheaper.size()); ++i)
-      if (fits(options_of(cheaper[i].levers))) return choose(cheaper[i].levers, peak_);
+    for (std::size_t i = 0; i < std::min(tries, cheaper.size()); ++i) {
+      Levers levers;
+      for (const std::size_t lever : cheaper[i].levers) levers.insert(useful_[lever].lever);
+      if (fits(options_of(levers))) return choose(std::move(levers), peak_);
+    }
   }
   /// Collects sets that extend `with` by levers from number `from` on, add less time than `limit`, and may be enough.
   void collect(std::size_t from, const Choice& with, double limit, std::vector<Choice>& to,
@@ -314,9 +326,10 @@ class Search {
     if (with.saves >= missing_) to.push_back(with);
     for (std::size_t i = from; i < useful_.size(); ++i) {
       const Useful& u = useful_[i];
-      if (with.again + u.again >= limit || overlap(with.levers, u.lever)) continue;
+      const auto overlaps = [&](std::size_t other) { return overlap(useful_[other].lever, u.lever); };
+      if (with.again + u.again >= limit || std::any_of(with.levers.begin(), with.levers.end(), overlaps)) continue;
       Choice then = with;
-      then.levers.insert(u.lever);
+      then.levers.push_back(i);
       then.again += u.again;
       then.saves += u.saves;
       collect(i + 1, then, limit, to, looked_at);

@@ -114,7 +114,8 @@ class Module {
 
   /// Sets whether calls of the module run under Recompute, with `only_exact`. Default: off.
   /// So the module's ops recompute, in backward, cheap results that they would save, with the same bits. A checkpointed
-  /// module runs all of its forward again instead. Results that only ops outside the module need stay saved.
+  /// module runs all of its forward again instead. Results that only ops outside the module need stay saved. Do not
+  /// change it between forward and backward of a checkpoint() around the module.
   Module& set_recomputing(bool on = true);
   bool is_recomputing() const { return recomputing_; }
 

@@ -29,7 +29,8 @@ struct MatmulKernels {
   static constexpr Epilogues epilogues{Activation::relu, Activation::gelu_tanh};
 
   Planned<MatmulArgs> matmul;
-  /// Whether the product may apply its activation less accurately than the kernel of that activation. Null: never.
+  /// Whether the product may apply its activation to other bits than those of z, or in another way than the kernel of
+  /// that activation. Null: never.
   bool (*approximates)(const MatmulArgs& args) = nullptr;
 };
 

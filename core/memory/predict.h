@@ -50,7 +50,8 @@ struct Prediction {
   /// so have all later ones. Usually 1; more if blocks alternate between places. 0 if steps have not settled. Segment
   /// numbers may differ.
   std::size_t period = 0;
-  /// The work of the last step on the device, for each module, op, phase and precision. `table` and `device` are 0.
+  /// The work on the device of the last `period` steps, or of the last one if `period` is 0, for each module, op, phase
+  /// and precision. `table` and `device` are 0.
   std::vector<WorkCount> work;
   int threads = 0;                           ///< CPU threads assumed
   std::optional<OutOfMemory> out_of_memory;  ///< set if the limit was too low

@@ -24,7 +24,8 @@ static Plan plan(const MatmulArgs& args) {
 }
 
 bool approximates(const MatmulArgs& args) {
-  return args.activation == Activation::gelu_tanh && (args.a.dtype != DType::f32 || allow_tf32());
+  const bool is_exact = args.a.dtype == DType::f64 || (args.a.dtype == DType::f32 && !allow_tf32());
+  return args.activation == Activation::gelu_tanh && !is_exact;
 }
 
 const MatmulKernels& matmul_plans() {

@@ -1,5 +1,6 @@
 // The choices of nn::fit(), compared with every other choice on small models.
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <random>
 #include <set>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "bytetape/bytetape.h"
+#include "bytetape/core/memory/allocator.h"
 #include "bytetape/core/memory/ledger/ledger.h"
 #include "bytetape/nn/fit.h"
 #include "bytetape/nn/step_cost.h"
@@ -137,6 +139,65 @@ TEST(FitChoice, RunsLeastAgain) {
   }
   EXPECT_GE(tight, 6);
   EXPECT_GE(at_once, 50) << "of 60, without a try";
+}
+
+/// Blocks with a result that is cheap to recompute, of various widths.
+struct NormedTraining {
+  struct Block : Module {
+    Conv2d first, second;
+    BatchNorm2d norm;
+    explicit Block(std::int64_t width)
+        : first(8, width, 3, {.padding = 1}), second(width, 8, 3, {.padding = 1}), norm(width) {
+      register_module("first", first), register_module("norm", norm);
+      register_module("second", second);
+    }
+    Tensor forward(const Tensor& x) override { return second(norm(first(x), Activation::relu)); }
+  };
+  Sequential net;
+  NormedTraining(unsigned seed, const MemoryOptions& memory_options) {
+    std::mt19937 random(seed);
+    for (int i = 0; i < 4; ++i) net.push_back(Block(8 << random() % 3));
+    memory_options.apply(net);
+  }
+  void operator()() {
+    const memory::Step step;
+    net.zero_grad();
+    sum(net(randn({128, 8, 32, 32}))).backward();
+  }
+};
+
+// Every block may be left as it is, checkpointed, or recompute its cheap result.
+TEST(FitChoice, IsHardlyWorseThanTheBestOfTwoKinds) {
+  memory::Allocator& books = memory::allocator(Device::meta(Device::cpu()));
+  const memory::AllocationMode mode = books.mode();
+  books.set_mode(memory::AllocationMode::direct);  // so that limits are of allocated bytes, wherever blocks lie
+  int mixed = 0;
+  for (const unsigned seed : {1u, 2u, 3u, 4u}) {
+    const auto predict = [&](const MemoryOptions& o, std::size_t limit) {
+      return memory::predict(Device::cpu(), [&] { return NormedTraining(seed, o); }, {.limit = limit});
+    };
+    const auto time = [](const memory::Prediction& p) { return step_cost(p.work, DeviceType::cpu); };
+    const std::size_t need = predict({}, memory::PredictOptions{}.limit).peak_reserved();
+    for (const std::size_t percent : {90, 75, 65}) {
+      const std::size_t limit = need * percent / 100;
+      double least = std::numeric_limits<double>::infinity();
+      for (int choice = 0; choice < 81; ++choice) {
+        MemoryOptions o;
+        for (int i = 0, rest = choice; i < 4; ++i, rest /= 3)
+          if (rest % 3) (rest % 3 == 1 ? o.checkpointed : o.recomputing).push_back(std::to_string(i));
+        if (const memory::Prediction p = predict(o, limit); p.fits()) least = std::min(least, time(p));
+      }
+      const Fit f = fit(Device::cpu(), limit, [&](const MemoryOptions& o) { return NormedTraining(seed, o); });
+      SCOPED_TRACE(f.text());
+      ASSERT_EQ(f.fits(), least < std::numeric_limits<double>::infinity());
+      if (!f.fits()) continue;
+      EXPECT_EQ(f.with.period, 1u);
+      EXPECT_LE(time(f.with), least * 1.035) << "seed " << seed << ", " << percent << " %";  // at most 1.032 today
+      mixed += !f.memory_options.checkpointed.empty() && !f.memory_options.recomputing.empty();
+    }
+  }
+  EXPECT_GE(mixed, 2);
+  books.set_mode(mode);
 }
 
 }  // namespace

@@ -172,7 +172,8 @@ TEST(Fit, SaysWhatIsMissing) {
   EXPECT_FALSE(f.fits());
   EXPECT_THAT(f.text(), testing::StartsWith("does not fit into 1.00 MiB: it takes "));
   EXPECT_THAT(f.text(), testing::HasSubstr("too much even with checkpoints of "));
-  EXPECT_THAT(fit_training(Device::cpu(), 1 << 20, {.checkpoint = false}).text(), testing::HasSubstr("no checkpoint"));
+  EXPECT_THAT(fit_training(Device::cpu(), 1 << 20, {.checkpoint = false}).text(),
+              testing::HasSubstr("no recomputation"));
 }
 
 TEST(Fit, ThatFailsNamesTheSmallestLimitThatWouldDo) {
@@ -210,7 +211,7 @@ TEST(Fit, TellsItsResultInWords) {
   EXPECT_EQ(text({"0", "1.2"}, 9 * kib, true),
             "fits into 512 KiB with " + checkpoints +
                 ", and all but 9.00 KiB of what is saved on the host: 500 KiB instead of 700 KiB");
-  EXPECT_EQ(text({}, all, false), "does not fit into 512 KiB: it takes 700 KiB, and no checkpoint helps" + missing);
+  EXPECT_EQ(text({}, all, false), "does not fit into 512 KiB: it takes 700 KiB, and no recomputation helps" + missing);
   EXPECT_EQ(text({"0", "1.2"}, all, false), "does not fit into 512 KiB: it takes 700 KiB, and too much even with " +
                                                 checkpoints + missing + ", with those");
   EXPECT_EQ(text({}, 9 * kib, false),

@@ -43,7 +43,9 @@ TEST(CheapestLevers, AreTheBestOfAllSets) {
   const auto below = [&](unsigned n) { return random() % n; };
   for (int round = 0; round < 200; ++round) {
     std::vector<PricedLever> levers;
-    for (const std::string& path : tree)
+    std::vector<std::string> paths = tree;
+    paths.emplace_back();
+    for (const std::string& path : paths)
       for (unsigned i = 0; i < below(3); ++i)
         levers.push_back({path, 16 * (1 + below(8)), static_cast<double>(1 + below(50))});
     const std::size_t bytes = 256;

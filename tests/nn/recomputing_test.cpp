@@ -65,6 +65,9 @@ TEST(RecomputingModules, MayBeWithinCheckpointsAndAroundThem) {
   EXPECT_EQ(step({""}, {"1"}).grads, plain.grads);
   EXPECT_EQ(step({"1"}, {"1"}).grads, plain.grads);
   EXPECT_EQ(step({"1.second"}, {"1", "2"}).grads, plain.grads);
+  const std::size_t saved = step({}, {"1"}).saved;
+  EXPECT_EQ(step({"1"}, {"1"}).saved, saved) << "the checkpoint keeps no results";
+  EXPECT_EQ(saved - step({""}, {"1"}).saved, test::rounded(result_bytes)) << "of the other block";
 }
 
 TEST(RecomputingModules, AreThoseThatAreNamed) {

@@ -24,7 +24,6 @@ class Seen : public OpObserver {
  public:
   struct Call {
     const OpDefinition* definition;
-    OpKind kind;
     std::vector<Tensor> outputs;
     bool begins_with_a_number;
   };
@@ -52,7 +51,7 @@ class Seen : public OpObserver {
       EXPECT_TRUE(!is_written || contains(op.writes, op.inputs[i])) << text(op.name) << " wrote " << op.inputs[i];
     }
     const bool number = call.inputs[0].is_number();
-    if (!call.caller) calls.push_back({&op, call.kind, call.outputs, number});
+    if (!call.caller) calls.push_back({&op, call.outputs, number});
   }
 
  private:

@@ -348,6 +348,20 @@ def cells(page, selector):
         cell.textContent))""")
 
 
+def mean_work(steps):
+    """The mean FLOP and bytes of steps."""
+    return [round(sum(row[column] for step in steps for row in step["rows"]) / len(steps)) for column in (6, 7)]
+
+
+def check_work_of_runs(page, expected):
+    """Two runs of one net with other optimizers: equal FLOP, once, and the bytes of both."""
+    (flop, before), (same_flop, after) = expected
+    equal(flop, same_flop, "the FLOP of two runs")
+    equal(texts(page, ".run-times th")[-2:], ["FLOP", "moved"], "the columns of work of two runs")
+    shown = page.evaluate("[...document.querySelectorAll('.run-times .total .decimal')].map((d) => Number(d.dataset.value))")
+    equal(shown, [flop, before, after], "the work of two runs")
+
+
 def check_device_times(page, expected):
     """The columns of the device are C++'s: rows and gaps add up to the span. Steps without them have no such columns."""
     found = page.evaluate(ROWS)
@@ -626,6 +640,7 @@ def check_all(page, folder, screenshots):
     tab(page, "runs")
     difference = "Number(document.querySelector('.verdict').dataset.firstDifference)"
     equal(page.evaluate(difference), expected["first_difference"], "first difference of two runs")
+    check_work_of_runs(page, [mean_work(expected[run][1:]) for run in ("other_times", "times")])
     layouts("two")
 
     page.open(folder / "equal.html")

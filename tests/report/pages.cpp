@@ -391,6 +391,7 @@ int main(int argc, char** argv) {
                                                    {"large", expected_of(million, million.devices[0])["at_peak"]},
                                                    {"failure", failure},
                                                    {"times", times_of(adam)},
+                                                   {"other_times", times_of(sgd)},
                                                    {"device_times", times_of(timed)},
                                                    {"limits", {limits.first, limits.second}},
                                                    {"limit_at_peak", memory::format_bytes(limits.first)},

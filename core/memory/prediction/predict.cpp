@@ -133,14 +133,14 @@ class Rehearsal {
       const auto taken = [this] { return static_cast<int>(p_.steps.size()); };
       while (taken() < options_.max_steps && !(p_.is_settled() && taken() >= options_.min_steps)) {
         p_.steps.push_back({.first_event = p_.snapshot.events.size()});
-        work_.clear();
+        work_.begin_step();
         step();
         look();
         p_.period = repeats_.period();
       }
     });
     taken_.finish();
-    p_.work = work_.of(meta_);
+    p_.work = work_.of(meta_, std::max<std::size_t>(p_.period, 1));
     measure_steps();
   }
 

@@ -56,7 +56,7 @@ class CapturedWork {
   WorkSums sums_;
 };
 
-/// The work of a predicted step.
+/// The work of predicted steps.
 class PredictedWork {
  public:
   /// Counts the work of its thread into `to` while it lives, as the recording does.
@@ -71,13 +71,13 @@ class PredictedWork {
     PredictedWork* const outer_;
   };
 
-  void add(const WorkKey& key, const WorkSum& sum) { sums_[key] += sum; }
-  void clear() { sums_.clear(); }
-  /// The work of a device so far, ordered by module, op, phase and precision.
-  std::vector<WorkCount> of(Device device) const;
+  void begin_step() { steps_.emplace_back(); }
+  void add(const WorkKey& key, const WorkSum& sum) { steps_.back()[key] += sum; }
+  /// The work of the last `steps` steps on a device, ordered by module, op, phase and precision.
+  std::vector<WorkCount> of(Device device, std::size_t steps) const;
 
  private:
-  WorkSums sums_;
+  std::vector<WorkSums> steps_{1};  // the first has the work before the first step
 };
 
 }  // namespace bytetape::memory

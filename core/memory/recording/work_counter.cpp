@@ -1,5 +1,6 @@
 #include "bytetape/core/memory/recording/work_counter.h"
 
+#include <algorithm>
 #include <mutex>
 #include <tuple>
 #include <utility>
@@ -88,9 +89,12 @@ PredictedWork::Scope::~Scope() {
   ambient.predicted_work = outer_;
 }
 
-std::vector<WorkCount> PredictedWork::of(Device device) const {
+std::vector<WorkCount> PredictedWork::of(Device device, std::size_t steps) const {
+  WorkSums sums;
+  for (std::size_t i = steps_.size() - std::min(steps, steps_.size() - 1); i < steps_.size(); ++i)
+    for (const auto& [key, sum] : steps_[i]) sums[key] += sum;
   std::vector<WorkCount> rows;
-  for (const auto& [key, sum] : sums_)
+  for (const auto& [key, sum] : sums)
     if (key.device == device)
       rows.push_back({.module = key.module,
                       .op = key.op,
