@@ -174,7 +174,8 @@ int main(int argc, char** argv) {
   return bench::run("fitting", [&] {
     if (threads) set_num_threads(threads);
     s.device = Device::parse(device);
-    compare(s, "checkpoints", {.offload = false});
-    if (s.device.type != DeviceType::cpu) compare(s, "host", {.checkpoint = false});
+    compare(s, "recomputation", {.offload = false});
+    compare(s, "checkpoints", {.recompute = false, .offload = false});
+    if (s.device.type != DeviceType::cpu) compare(s, "host", {.checkpoint = false, .recompute = false});
   });
 }
