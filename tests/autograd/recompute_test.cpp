@@ -52,6 +52,21 @@ TEST(Recompute, GivesTheSameGradientsFromLessMemory) {
   EXPECT_EQ(kept_bytes - made_bytes, rounded(3 * 8 * 7 * 5 * sizeof(double)));
 }
 
+// A kernel that reads such rows may add them in another order than those of the stored sum.
+TEST(Recompute, SavesTheResultOfASumOfRowsThatAreNotAligned) {
+  const auto saved = [](std::int64_t offset, bool recomputes) {
+    const Tensor weight = random_leaf({12}, DType::f32), next = random_leaf({5, 12}, DType::f32);
+    const Tensor x = reshape(narrow(random_leaf({64}, DType::f32), 0, offset, 48), {4, 12});
+    std::optional<Recompute> recompute;
+    if (recomputes) recompute.emplace(true);
+    const std::size_t before = held_as(memory::Role::saved);
+    const Tensor y = linear(add_layer_norm(x, random_tensor({4, 12}, DType::f32), {12}, weight).y, next);
+    return held_as(memory::Role::saved) - before;
+  };
+  EXPECT_EQ(saved(4, false) - saved(4, true), rounded(4 * 12 * sizeof(float)));
+  EXPECT_EQ(saved(1, false), saved(1, true));
+}
+
 TEST(Recompute, LastsForGraphsThatStay) {
   const Net net;
   const auto gradients = [&](const GradOptions& options) {
