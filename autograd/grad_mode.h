@@ -4,7 +4,7 @@
 namespace bytetape {
 namespace detail {
 
-/// What Recompute recomputes, the least first.
+/// The results that are recomputed: none; those with the same bits; all cheap ones.
 enum class RecomputeMode : std::uint8_t { none, exact, all };
 
 }  // namespace detail
@@ -38,10 +38,10 @@ class NoGrad : GradMode {
 /// - view and reshape of these, without a copy.
 ///
 /// Recomputation saves the memory of these results, and costs one pass for each op that uses one in backward. A result
-/// is saved if its op's input would itself be recomputed. Gradients have the same bits. The exception is a
-/// tanh GELU that a GPU's product applied in 16 bits or TF32, to other bits or in another way. With `only_exact`, such
-/// a result is saved. Within a Recompute without it, `only_exact` has no effect. A write through data() to a recomputed
-/// result does not reach backward. checkpoint() recomputes whole parts of a model.
+/// is saved if its op's input would itself be recomputed. Gradients have the same bits, but for a tanh GELU that is
+/// part of a GPU's product in TF32 or 16 bits: it has another tanh, or is applied before its input is rounded. With
+/// `only_exact`, such a result is saved, unless an outer Recompute recomputes it. A write through data() to a result
+/// that is recomputed does not reach backward. checkpoint() recomputes whole parts of a model.
 ///
 /// Backward of an op that uses such a result throws AutogradError if the saved tensors of the op that made it were
 /// freed or overwritten before.

@@ -1,6 +1,7 @@
 // Answers questions of bench/plans.py about one network: which modules may be checkpointed or recompute cheap results,
-// what each of these levers costs and saves, whether a choice of levers fits a limit, and what nn::fit chooses. Reads a
-// line for each question, and prints JSON. A lever is "checkpoint:PATH" or "recompute:PATH". The model's path is empty.
+// what each of these options costs and saves, whether a choice of options fits a limit, and what nn::fit chooses. Reads
+// a line for each question, and prints JSON. An option is "checkpoint:PATH" or "recompute:PATH". The model's path is
+// empty.
 #include <bytetape/bytetape.h>
 
 #include <CLI/CLI.hpp>
@@ -125,22 +126,22 @@ class Training {
   std::optional<optim::SGD> sgd_;
 };
 
-using Levers = std::vector<std::string>;
+using ModuleOptions = std::vector<std::string>;
 
-nn::MemoryOptions options_of(const Levers& levers) {
-  nn::MemoryOptions options;
-  for (const std::string& lever : levers) {
-    const std::size_t colon = lever.find(':');
-    (lever[0] == 'c' ? options.checkpointed : options.recomputing).push_back(lever.substr(colon + 1));
+nn::MemoryOptions memory_options_of(const ModuleOptions& options) {
+  nn::MemoryOptions all;
+  for (const std::string& option : options) {
+    const std::size_t colon = option.find(':');
+    (option[0] == 'c' ? all.checkpointed : all.recomputing).push_back(option.substr(colon + 1));
   }
-  return options;
+  return all;
 }
-Levers levers_of(const nn::MemoryOptions& options) {
-  Levers levers;
+ModuleOptions module_options_of(const nn::MemoryOptions& memory_options) {
+  ModuleOptions options;
   const auto plain = [](const std::string& path) { return memory::plain_path(memory::intern(path)); };
-  for (const std::string& path : options.checkpointed) levers.push_back("checkpoint:" + plain(path));
-  for (const std::string& path : options.recomputing) levers.push_back("recompute:" + plain(path));
-  return levers;
+  for (const std::string& path : memory_options.checkpointed) options.push_back("checkpoint:" + plain(path));
+  for (const std::string& path : memory_options.recomputing) options.push_back("recompute:" + plain(path));
+  return options;
 }
 
 // ---- measured times
@@ -157,7 +158,7 @@ using OpKey = std::tuple<memory::Phase, std::string, std::string>;  // phase, mo
 
 using Times = std::map<OpKey, std::vector<std::uint64_t>>;  // of the measured steps
 
-/// Measures steps without levers, and steps that recompute all cheap results, in turns, after one step of each. The
+/// Measures steps without options, and steps that recompute all cheap results, in turns, after one step of each. The
 /// times of whole steps have the key {setup, "", ""}.
 std::array<Times, 2> measured(const std::string& net, int steps) {
   const std::string path = std::filesystem::temp_directory_path() / ("plans-" + net + ".memlog");
@@ -208,7 +209,7 @@ class Questions {
  public:
   explicit Questions(std::string net) : net_(std::move(net)) {}
 
-  /// {"net", "peak", "saved", "times", "levers": [{"lever", "saves"}]}. `saved` bytes of the peak are saved for
+  /// {"net", "peak", "saved", "times", "options": [{"option", "saves"}]}. `saved` bytes of the peak are saved for
   /// backward. `times` is empty if steps is 0.
   json describe(int steps) const {
     const memory::Prediction plain = predict({}, no_limit);
@@ -217,25 +218,25 @@ class Questions {
     std::array<Times, 2> seen;
     if (steps) seen = measured(net_, steps);
     Milliseconds times = checkpoint_times(seen[0]);
-    json levers = json::array();
+    json options = json::array();
     Training training(net_, {});
     for (const auto& [path, module] : training.model().named_modules())
       for (const std::string kind : {"checkpoint:", "recompute:"}) {
         if (path.empty() && kind == "checkpoint:") continue;
         const memory::Prediction p = predict({kind + path}, no_limit);
         if (saved_peak(p) >= saved) continue;
-        levers.push_back({{"lever", kind + path}, {"saves", saved - saved_peak(p)}});
+        options.push_back({{"option", kind + path}, {"saves", saved - saved_peak(p)}});
         if (!steps || kind == "checkpoint:") continue;
         double& ms = times[kind + path] = 0;
         for (const auto& [op, count] : launches(p))
           if (count > without[op]) ms += std::max(median_ms(seen[1][op]) - median_ms(seen[0][op]), 0.0);
       }
-    return {{"net", net_}, {"peak", plain.peak_allocated()}, {"saved", saved}, {"times", times}, {"levers", levers}};
+    return {{"net", net_}, {"peak", plain.peak_allocated()}, {"saved", saved}, {"times", times}, {"options", options}};
   }
 
-  json fits(std::size_t limit, const Levers& levers) const {
-    const memory::Prediction p = predict(levers, limit);
-    return {{"fits", p.fits()}, {"peak", (p.fits() ? p : predict(levers, no_limit)).peak_allocated()}};
+  json fits(std::size_t limit, const ModuleOptions& options) const {
+    const memory::Prediction p = predict(options, limit);
+    return {{"fits", p.fits()}, {"peak", (p.fits() ? p : predict(options, no_limit)).peak_allocated()}};
   }
 
   json fit(std::size_t limit) const {
@@ -243,14 +244,14 @@ class Questions {
     const nn::Fit found =
         nn::fit(Device::cpu(), limit, [&](const nn::MemoryOptions& options) { return Training(net_, options); });
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-    return {{"fits", found.fits()}, {"levers", levers_of(found.memory_options)}, {"seconds", seconds.count()}};
+    return {{"fits", found.fits()}, {"options", module_options_of(found.memory_options)}, {"seconds", seconds.count()}};
   }
 
  private:
   static constexpr std::size_t no_limit = std::numeric_limits<std::size_t>::max();
 
-  memory::Prediction predict(const Levers& levers, std::size_t limit) const {
-    return memory::predict(Device::cpu(), [&] { return Training(net_, options_of(levers)); }, {.limit = limit});
+  memory::Prediction predict(const ModuleOptions& options, std::size_t limit) const {
+    return memory::predict(Device::cpu(), [&] { return Training(net_, memory_options_of(options)); }, {.limit = limit});
   }
   static std::size_t saved_peak(const memory::Prediction& p) {
     return p.snapshot.statistics.by_role[static_cast<std::size_t>(memory::Role::saved)].peak;
@@ -262,13 +263,13 @@ class Questions {
 /// Answers "fit LIMIT" and "fits LIMIT LEVER...".
 json answer(const Questions& questions, const std::string& line) {
   std::istringstream words(line);
-  std::string what, lever;
+  std::string what, option;
   std::size_t limit = 0;
   words >> what >> limit;
   if (what == "fit") return questions.fit(limit);
-  Levers levers;
-  while (words >> lever) levers.push_back(lever);
-  return questions.fits(limit, levers);
+  ModuleOptions options;
+  while (words >> option) options.push_back(option);
+  return questions.fits(limit, options);
 }
 
 }  // namespace

@@ -36,8 +36,8 @@ MemoryOptions MemoryOptions::with(const MemoryOptions& more) const {
   return all;
 }
 
-/// Returns "checkpoints of layer1, and Recompute in layer2", and nothing without levers.
-static std::string levers_in_words(const MemoryOptions& o) {
+/// Returns "checkpoints of layer1, and Recompute in layer2", and nothing without either.
+static std::string options_in_words(const MemoryOptions& o) {
   std::string words;
   if (!o.checkpointed.empty()) words = fmt::format("checkpoints of {}", fmt::join(o.checkpointed, ", "));
   if (o.recomputing.empty()) return words;
@@ -49,7 +49,7 @@ static std::string levers_in_words(const MemoryOptions& o) {
 
 std::string Fit::text() const {
   const std::string before = format_bytes(without.peak_reserved()), room = format_bytes(limit);
-  std::string how = levers_in_words(memory_options);
+  std::string how = options_in_words(memory_options);
   if (!how.empty()) how += fmt::format(", which run {:.0f} % of forward again", 100 * recompute_fraction);
   if (memory_options.offloads())
     how += fmt::format("{}{} of what is saved on the host", how.empty() ? "" : ", and ",

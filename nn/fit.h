@@ -31,12 +31,12 @@ struct MemoryOptions {
   std::vector<std::string> recomputing;
   /// Selects the saved tensors to offload. Default: none, all stay on the device.
   SaveOnCpuOptions saved{.keep = SaveOnCpuOptions::everything};
-  bool recompute = false;         ///< run all of forward, with the loss, under Recompute; fit() does not set it
+  bool recompute = false;         ///< run forward and the loss under Recompute; fit() does not set it
   bool step_in_backward = false;  ///< use optim::StepInBackward for zero_grad() and step(); fit() does not set it
 
-  /// Makes the modules in `checkpointed` of `model` checkpointed, and those in `recomputing` recompute cheap results.
-  /// Modules that already do so stay as they are.
-  /// Throws ValueError if the model has no module of such a path.
+  /// Turns on checkpoints for the modules of `model` in `checkpointed`, and recomputation of cheap results for those in
+  /// `recomputing`. Modules that already have either keep it.
+  /// Throws ValueError if the model has no module at one of the paths.
   void apply(Module& model) const;
   /// Returns the union of these options and `more`. `saved` is that of `more` if `more` offloads.
   MemoryOptions with(const MemoryOptions& more) const;
@@ -54,10 +54,10 @@ struct FitOptions {
 
 /// The result of fit().
 struct Fit {
-  MemoryOptions memory_options;      ///< empty if the program fits without; the best ones tried if nothing fits
+  MemoryOptions memory_options;      ///< empty if the program fits without any; the best tried ones if none fit
   std::size_t limit = 0;             ///< bytes
   memory::Prediction without, with;  ///< without memory options; with these ones and under the limit
-  double recompute_fraction = 0;     ///< the time of recomputations, as a fraction of forward's; estimated
+  double recompute_fraction = 0;     ///< estimated time of all recomputation, divided by that of forward
   /// If the program does not fit: the smallest limit found, in bytes, under which it fits with these memory options.
   /// Else 0.
   std::size_t enough = 0;
@@ -80,10 +80,10 @@ namespace bytetape::nn {
 /// Finds memory options with which predict(device, [&] { return fn(memory_options); }) fits into `limit` bytes.
 ///
 /// Tries, in this order: no memory options; checkpoints of modules, and Recompute in modules, none of which can be left
-/// out; offload of saved tensors, keeping as many bytes on the device as fit; all of these together. Prefers the least
-/// recomputation, in time that is estimated from the work of the step's kernels. Recomputed values have the same bits.
-/// All results come from predictions, so the device need not exist. fn() calls memory_options.apply() once, with its
-/// model.
+/// out; offload of saved tensors, which keeps as many bytes on the device as fit; all of these together. Of sets that
+/// fit, prefers the least recomputation, by time that is estimated from the work of the step's kernels. Recomputed
+/// values have the same bits. All results come from predictions, so the device need not exist. fn() calls
+/// memory_options.apply() once, with its model.
 ///
 ///     const nn::Fit fit = nn::fit(Device::cuda(), std::size_t{8} << 30,
 ///                                 [](const nn::MemoryOptions& memory_options) { return Training(memory_options); });

@@ -1,11 +1,11 @@
-// A lever is a checkpoint of a module, or Recompute in it. Two sets of levers are found. The first has the cheapest
-// levers that save the missing bytes (lever_plan.h), and more bytes while these are not enough, because the peak moves.
-// For the second, levers are added by the bytes that they save for their time, until they are enough. In both, levers
-// are exchanged for cheaper ones, and those that are not needed are dropped. The cheaper set is chosen. If neither
-// fits, levers are added by the peak: of those that are enough, the one that adds the least time, else the one that
-// lowers the peak most. If none lowers the peak, a checkpointed module is replaced by its parts, because recomputing
-// all of it at once causes the peak. Finally, sets that add less time are tried, the cheapest first, if their levers
-// together save the missing bytes. Times are estimated from the work of predicted steps (step_cost.h).
+// An option of a module is a checkpoint of it, or Recompute in it. Two sets of options are found. The first has the
+// cheapest options that save the missing bytes (option_plan.h), and more bytes while these are not enough, because the
+// peak moves. For the second, options are added by the bytes that they save for their time, until they are enough. In
+// both, options are exchanged for cheaper ones, and those that are not needed are dropped. The cheaper set is chosen.
+// If neither fits, options are added by the peak: of those that are enough, the one that adds the least time, else the
+// one that lowers the peak most. If none lowers the peak, a checkpointed module is replaced by its parts, because
+// recomputing all of it at once causes the peak. Finally, sets that add less time are tried, the cheapest first, if
+// their options together save the missing bytes. Times are estimated from the work of predicted steps (step_cost.h).
 #include "bytetape/nn/fit_search.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@
 #include "bytetape/core/memory/allocator/block.h"
 #include "bytetape/core/setting.h"
 #include "bytetape/nn/ambient.h"
-#include "bytetape/nn/lever_plan.h"
+#include "bytetape/nn/option_plan.h"
 #include "bytetape/nn/step_cost.h"
 
 namespace bytetape::nn {
@@ -34,13 +34,13 @@ using memory::NameId;
 using memory::Prediction;
 
 /// What is done to a module to save memory.
-struct Lever {
+struct ModuleOption {
   enum class Kind { checkpoint, recompute };
   std::string path;
   Kind kind = Kind::checkpoint;
-  friend auto operator<=>(const Lever&, const Lever&) = default;
+  friend auto operator<=>(const ModuleOption&, const ModuleOption&) = default;
 };
-using Levers = std::set<Lever>;
+using ModuleOptions = std::set<ModuleOption>;
 
 std::size_t peak_saved(const Prediction& p) {
   return p.snapshot.statistics.by_role[static_cast<std::size_t>(memory::Role::saved)].peak;
@@ -50,14 +50,13 @@ std::size_t peak_saved(const Prediction& p) {
 bool contains(const std::string& outer, const std::string& inner) { return outer.empty() || is_within(inner, outer); }
 bool is_below(const std::string& inner, const std::string& outer) { return inner != outer && contains(outer, inner); }
 
-/// Whether one of the levers makes the other one useless. Within a module that recomputes cheap results, another one
-/// may be checkpointed, but not the reverse.
-bool overlap(const Lever& a, const Lever& b) {
-  if (a.kind == b.kind) return contains(a.path, b.path) || contains(b.path, a.path);
-  return a.kind == Lever::Kind::checkpoint ? contains(a.path, b.path) : contains(b.path, a.path);
+/// Whether one of the options makes the other one useless. A checkpointed module may recompute cheap results too, which
+/// lowers the peak while it runs again.
+bool overlap(const ModuleOption& a, const ModuleOption& b) {
+  return a.kind == b.kind && (contains(a.path, b.path) || contains(b.path, a.path));
 }
-bool overlap(const Levers& levers, const Lever& other) {
-  return std::any_of(levers.begin(), levers.end(), [&](const Lever& l) { return overlap(l, other); });
+bool overlap(const ModuleOptions& options, const ModuleOption& other) {
+  return std::any_of(options.begin(), options.end(), [&](const ModuleOption& l) { return overlap(l, other); });
 }
 
 NameId without_first(NameId path) {
@@ -79,13 +78,13 @@ class Search {
   Fit run(const FitOptions& options, bool has_pinned) {
     Prediction with = predict_({}, limit_), without = with;
     if (!with.fits()) {
-      without = look(without_levers_);
+      without = look(without_options_);
       note_names(without);
       cost_ = cost_of(without);
       saved_bytes_ = peak_saved(without);
       peak_ = without.peak_allocated();
       missing_ = peak_ - std::min(peak_, limit_);
-      if (!choose_levers(options) && options.offload && has_pinned) offload();
+      if (!choose_options(options) && options.offload && has_pinned) offload();
       with = predict_(memory_options_, limit_);
     }
     const std::size_t enough = with.fits() ? 0 : smallest_limit();
@@ -95,9 +94,9 @@ class Search {
 
  private:
   struct Useful {
-    Lever lever;
+    ModuleOption option;
     std::size_t gain;   // bytes by which it lowered the peak when it was last tried
-    std::size_t saves;  // bytes that are not saved for backward with only this lever
+    std::size_t saves;  // bytes that are not saved for backward with only this option
     double again;       // time that it adds
   };
 
@@ -112,19 +111,19 @@ class Search {
     return p;
   }
   bool fits(const MemoryOptions& memory_options) { return predict_(memory_options, limit_).fits(); }
-  MemoryOptions options_of(const Levers& levers) const {
+  MemoryOptions options_of(const ModuleOptions& options) const {
     MemoryOptions memory_options{.saved = saved_};
     for (const std::string& m : modules_) {
       const auto named = names_.find(m);
       const std::string& name = named == names_.end() ? m : named->second;
-      if (levers.contains({m, Lever::Kind::checkpoint})) memory_options.checkpointed.push_back(name);
-      if (levers.contains({m, Lever::Kind::recompute})) memory_options.recomputing.push_back(name);
+      if (options.contains({m, ModuleOption::Kind::checkpoint})) memory_options.checkpointed.push_back(name);
+      if (options.contains({m, ModuleOption::Kind::recompute})) memory_options.recomputing.push_back(name);
     }
-    if (levers.contains({"", Lever::Kind::recompute})) memory_options.recomputing.emplace_back();
+    if (options.contains({"", ModuleOption::Kind::recompute})) memory_options.recomputing.emplace_back();
     return memory_options;
   }
-  void choose(Levers levers, std::size_t peak) {
-    chosen_ = std::move(levers);
+  void choose(ModuleOptions options, std::size_t peak) {
+    chosen_ = std::move(options);
     memory_options_ = options_of(chosen_);
     peak_ = peak;
   }
@@ -140,10 +139,10 @@ class Search {
   double cost_of(const Prediction& p) const {
     return step_cost(p.work, type_) / static_cast<double>(std::max<std::size_t>(p.period, 1));
   }
-  double cost_of(const Levers& levers) const {
+  double cost_of(const ModuleOptions& options) const {
     double cost = 0;
     for (const Useful& u : useful_)
-      if (levers.contains(u.lever)) cost += u.again;
+      if (options.contains(u.option)) cost += u.again;
     return cost;
   }
   double part_of_forward(const Prediction& with, const Prediction& without) {
@@ -155,14 +154,14 @@ class Search {
     return forward > 0 ? std::max(then - cost_of(without), 0.0) / forward : 0;
   }
 
-  bool choose_levers(const FitOptions& options) {
+  bool choose_options(const FitOptions& options) {
     find_useful(options);
     std::stable_sort(useful_.begin(), useful_.end(), [](const Useful& a, const Useful& b) {
       return static_cast<double>(a.saves) * b.again > static_cast<double>(b.saves) * a.again;
     });
     std::size_t tries = options.tries;
     const std::size_t peak = peak_;
-    std::optional<Levers> best;
+    std::optional<ModuleOptions> best;
     for (const auto& choose_first : {&Search::choose_by_saving, &Search::choose_by_ratio}) {
       choose({}, peak);
       if (!(this->*choose_first)()) continue;
@@ -179,27 +178,28 @@ class Search {
 
   void find_useful(const FitOptions& options) {
     if (options.checkpoint)
-      for (const std::string& m : modules_) is_useful({m, Lever::Kind::checkpoint});
-    if (!options.recompute || !is_useful({"", Lever::Kind::recompute})) return;
-    for (const std::string& m : modules_) is_useful({m, Lever::Kind::recompute});
+      for (const std::string& m : modules_) is_useful({m, ModuleOption::Kind::checkpoint});
+    if (!options.recompute || !is_useful({"", ModuleOption::Kind::recompute})) return;
+    for (const std::string& m : modules_) is_useful({m, ModuleOption::Kind::recompute});
   }
-  bool is_useful(const Lever& lever) {
-    const Prediction p = look(options_of({lever}));
+  bool is_useful(const ModuleOption& option) {
+    const Prediction p = look(options_of({option}));
     if (peak_saved(p) >= saved_bytes_) return false;
     const std::size_t saves = saved_bytes_ - peak_saved(p);
-    useful_.push_back({lever, saves, saves, std::max(cost_of(p) - cost_, 0.0)});
+    useful_.push_back({option, saves, saves, std::max(cost_of(p) - cost_, 0.0)});
     return true;
   }
-  /// Whether the cheapest levers are enough that save the missing bytes, or more until the program fits.
+  /// Whether the cheapest options are enough that save the missing bytes, or more until the program fits.
   bool choose_by_saving() {
     constexpr int most_tries = 32;
-    std::vector<PricedLever> levers;
-    for (const Useful& u : useful_) levers.push_back({u.lever.path, u.saves, u.again});
+    std::vector<PricedOption> options;
+    for (const Useful& u : useful_) options.push_back({u.option.path, u.saves, u.again});
     std::size_t bytes = std::max<std::size_t>(missing_, 1);
-    Levers before;
+    ModuleOptions before;
     for (int i = 0; i < most_tries; ++i, bytes += std::max(missing_ / 32, memory::rounding)) {
-      Levers cheapest;
-      for (const std::size_t lever : cheapest_levers(levers, modules_, bytes)) cheapest.insert(useful_[lever].lever);
+      ModuleOptions cheapest;
+      for (const std::size_t option : cheapest_options(options, modules_, bytes))
+        cheapest.insert(useful_[option].option);
       if (cheapest.empty()) return false;
       if (cheapest == before) continue;
       before = cheapest;
@@ -209,17 +209,17 @@ class Search {
         leave_out();
         return true;
       }
-      if (peak > limit_) bytes += (peak - limit_) / 4;  // not all of it, as other levers may move the peak
+      if (peak > limit_) bytes += (peak - limit_) / 4;  // not all of it, as other options may move the peak
     }
     return false;
   }
 
-  /// Whether levers are enough that are added by the bytes that they save for their time.
+  /// Whether options are enough that are added by the bytes that they save for their time.
   bool choose_by_ratio() {
     std::size_t saves = 0;
     for (const Useful& u : useful_) {
-      if (overlap(chosen_, u.lever)) continue;
-      choose(and_also(u.lever), peak_);
+      if (overlap(chosen_, u.option)) continue;
+      choose(and_also(u.option), peak_);
       saves += u.saves;
       if (saves < missing_ || !fits(memory_options_)) continue;
       leave_out();
@@ -234,40 +234,40 @@ class Search {
     leave_out();
     return true;
   }
-  /// Adds one lever. `gains_fall` assumes that gains only fall while levers are added. So the search stops if no lever
-  /// was enough, and the highest gain is not below the older gains of the untried levers.
+  /// Adds one option. `gains_fall` assumes that gains only fall while options are added. So the search stops if no
+  /// option was enough, and the highest gain is not below the older gains of the untried options.
   bool add_one(bool gains_fall) {
     std::stable_sort(useful_.begin(), useful_.end(), [](const Useful& a, const Useful& b) { return a.gain > b.gain; });
-    std::optional<Lever> enough, best;
+    std::optional<ModuleOption> enough, best;
     std::size_t highest = 0;
     double least = std::numeric_limits<double>::infinity();
     for (Useful& u : useful_) {
       if (gains_fall && !enough && highest >= u.gain) break;
-      if (overlap(chosen_, u.lever)) continue;
-      const MemoryOptions then = options_of(and_also(u.lever));
+      if (overlap(chosen_, u.option)) continue;
+      const MemoryOptions then = options_of(and_also(u.option));
       const std::size_t peak = look(then).peak_allocated();
       u.gain = peak_ - std::min(peak, peak_);
-      if (u.gain > highest) highest = u.gain, best = u.lever;
-      if (peak <= limit_ && u.again < least && fits(then)) least = u.again, enough = u.lever;
+      if (u.gain > highest) highest = u.gain, best = u.option;
+      if (peak <= limit_ && u.again < least && fits(then)) least = u.again, enough = u.option;
     }
     if (!enough && !best) return false;
-    const Levers then = and_also(enough ? *enough : *best);
+    const ModuleOptions then = and_also(enough ? *enough : *best);
     choose(then, look(options_of(then)).peak_allocated());
     return true;
   }
-  Levers and_also(const Lever& lever) const {
-    Levers then = chosen_;
-    then.insert(lever);
+  ModuleOptions and_also(const ModuleOption& option) const {
+    ModuleOptions then = chosen_;
+    then.insert(option);
     return then;
   }
 
   bool split_one() {
-    for (const Lever& whole : chosen_) {
-      if (whole.kind != Lever::Kind::checkpoint) continue;
-      Levers then = chosen_;
+    for (const ModuleOption& whole : chosen_) {
+      if (whole.kind != ModuleOption::Kind::checkpoint) continue;
+      ModuleOptions then = chosen_;
       then.erase(whole);
       for (const Useful& part : useful_)
-        if (is_part(part.lever, whole)) then.insert(part.lever);
+        if (is_part(part.option, whole)) then.insert(part.option);
       if (const std::size_t peak = look(options_of(then)).peak_allocated(); peak < peak_) {
         choose(std::move(then), peak);
         return true;
@@ -275,33 +275,35 @@ class Search {
     }
     return false;
   }
-  /// Whether `inner` is below `outer`, and is of the same kind, with no useful lever of this kind between them.
-  bool is_part(const Lever& inner, const Lever& outer) const {
+  /// Whether `inner` is below `outer`, and is of the same kind, with no useful option of this kind between them.
+  bool is_part(const ModuleOption& inner, const ModuleOption& outer) const {
     return inner.kind == outer.kind && is_below(inner.path, outer.path) &&
            std::none_of(useful_.begin(), useful_.end(), [&](const Useful& between) {
-             return between.lever.kind == outer.kind && is_below(inner.path, between.lever.path) &&
-                    is_below(between.lever.path, outer.path);
+             return between.option.kind == outer.kind && is_below(inner.path, between.option.path) &&
+                    is_below(between.option.path, outer.path);
            });
   }
 
-  /// Adds levers that make more expensive ones unnecessary, those that save most for their time first.
+  /// Adds options that make more expensive ones unnecessary, those that save most for their time first.
   void exchange(std::size_t& tries) {
     for (std::size_t i = 0; i < useful_.size() && tries > 0; ++i) {
       const Useful& u = useful_[i];
-      if (chosen_.contains(u.lever)) continue;
-      Levers then = chosen_;
-      std::erase_if(then, [&](const Lever& l) { return overlap(l, u.lever); });
-      then.insert(u.lever);
+      if (chosen_.contains(u.option)) continue;
+      ModuleOptions then = chosen_;
+      std::erase_if(then, [&](const ModuleOption& l) { return overlap(l, u.option); });
+      then.insert(u.option);
       if (then.size() <= chosen_.size() && !is_enough(then, tries)) continue;
-      const Levers needed = without_unneeded(then, tries);
+      const ModuleOptions needed = without_unneeded(then, tries);
       if (cost_of(needed) < cost_of(chosen_)) choose(needed, peak_);
     }
   }
-  bool is_enough(const Levers& levers, std::size_t& tries) { return tries > 0 && tries-- && fits(options_of(levers)); }
+  bool is_enough(const ModuleOptions& options, std::size_t& tries) {
+    return tries > 0 && tries-- && fits(options_of(options));
+  }
 
-  /// A set of levers that do not overlap, as indices into useful_.
+  /// A set of options that do not overlap, as indices into useful_.
   struct Choice {
-    std::vector<std::size_t> levers;
+    std::vector<std::size_t> options;
     double again = 0;       // time
     std::size_t saves = 0;  // bytes
   };
@@ -313,12 +315,12 @@ class Search {
     collect(0, {}, cost_of(chosen_), cheaper, looked_at);
     std::stable_sort(cheaper.begin(), cheaper.end(), [](const auto& a, const auto& b) { return a.again < b.again; });
     for (std::size_t i = 0; i < std::min(tries, cheaper.size()); ++i) {
-      Levers levers;
-      for (const std::size_t lever : cheaper[i].levers) levers.insert(useful_[lever].lever);
-      if (fits(options_of(levers))) return choose(std::move(levers), peak_);
+      ModuleOptions options;
+      for (const std::size_t option : cheaper[i].options) options.insert(useful_[option].option);
+      if (fits(options_of(options))) return choose(std::move(options), peak_);
     }
   }
-  /// Collects sets that extend `with` by levers from number `from` on, add less time than `limit`, and may be enough.
+  /// Collects sets that extend `with` by options from number `from` on, add less time than `limit`, and may be enough.
   void collect(std::size_t from, const Choice& with, double limit, std::vector<Choice>& to,
                std::size_t& looked_at) const {
     constexpr std::size_t most = std::size_t{1} << 16;
@@ -326,10 +328,10 @@ class Search {
     if (with.saves >= missing_) to.push_back(with);
     for (std::size_t i = from; i < useful_.size(); ++i) {
       const Useful& u = useful_[i];
-      const auto overlaps = [&](std::size_t other) { return overlap(useful_[other].lever, u.lever); };
-      if (with.again + u.again >= limit || std::any_of(with.levers.begin(), with.levers.end(), overlaps)) continue;
+      const auto overlaps = [&](std::size_t other) { return overlap(useful_[other].option, u.option); };
+      if (with.again + u.again >= limit || std::any_of(with.options.begin(), with.options.end(), overlaps)) continue;
       Choice then = with;
-      then.levers.push_back(i);
+      then.options.push_back(i);
       then.again += u.again;
       then.saves += u.saves;
       collect(i + 1, then, limit, to, looked_at);
@@ -340,28 +342,30 @@ class Search {
     std::size_t tries = std::numeric_limits<std::size_t>::max();
     choose(without_unneeded(chosen_, tries), peak_);
   }
-  /// Drops levers that are not needed, the most expensive first.
-  Levers without_unneeded(Levers levers, std::size_t& tries) {
-    std::vector<Lever> dearest(levers.begin(), levers.end());
-    std::stable_sort(dearest.begin(), dearest.end(),
-                     [&](const auto& a, const auto& b) { return cost_of(Levers{a}) > cost_of(Levers{b}); });
+  /// Drops options that are not needed, the most expensive first.
+  ModuleOptions without_unneeded(ModuleOptions options, std::size_t& tries) {
+    std::vector<ModuleOption> dearest(options.begin(), options.end());
+    std::stable_sort(dearest.begin(), dearest.end(), [&](const auto& a, const auto& b) {
+      return cost_of(ModuleOptions{a}) > cost_of(ModuleOptions{b});
+    });
     for (std::size_t i = 0; i < dearest.size();) {
-      Levers then = levers;
+      ModuleOptions then = options;
       then.erase(dearest[i]);
       if (!is_enough(then, tries)) {
         ++i;
         continue;
       }
-      levers = std::move(then);
+      options = std::move(then);
       dearest.erase(dearest.begin() + static_cast<std::ptrdiff_t>(i));
-      i = 0;  // levers that were needed before may be unnecessary now
+      i = 0;  // options that were needed before may be unnecessary now
     }
-    return levers;
+    return options;
   }
 
-  /// Offloads without levers if that is enough. Otherwise keeps all levers that were chosen, which alone were too few.
+  /// Offloads without options if that is enough. Otherwise keeps all options that were chosen, which alone were too
+  /// few.
   void offload() {
-    const Levers all = chosen_;
+    const ModuleOptions all = chosen_;
     choose({}, peak_);
     if (keep_most()) return;
     choose(all, peak_);
@@ -371,7 +375,7 @@ class Search {
   /// Whether the program fits if saved tensors are offloaded. If it does, as many bytes as possible stay on the device,
   /// to 1/64.
   bool keep_most() {
-    saved_ = without_levers_.saved;
+    saved_ = without_options_.saved;
     const std::size_t saved = peak_saved(look(options_of(chosen_)));
     const auto keeping = [&](std::size_t bytes) {
       saved_ = {.keep = bytes, .min_bytes = std::min(SaveOnCpuOptions{}.min_bytes, limit_ / 256)};
@@ -401,14 +405,14 @@ class Search {
   const std::size_t limit_;
   const DeviceType type_;
   const Predict& predict_;
-  const MemoryOptions without_levers_;
+  const MemoryOptions without_options_;
   std::vector<std::string> modules_;  // paths of the model's modules, in its order
   std::map<std::string, std::string> names_;
-  Levers chosen_;
-  std::vector<Useful> useful_;   // levers that lower the saved bytes
-  std::size_t saved_bytes_ = 0;  // peak of bytes saved for backward, without levers
-  double cost_ = 0;              // estimated seconds of a step without levers
-  SaveOnCpuOptions saved_ = without_levers_.saved;
+  ModuleOptions chosen_;
+  std::vector<Useful> useful_;   // options that lower the saved bytes
+  std::size_t saved_bytes_ = 0;  // peak of bytes saved for backward, without options
+  double cost_ = 0;              // estimated seconds of a step without options
+  SaveOnCpuOptions saved_ = without_options_.saved;
   MemoryOptions memory_options_;  // the chosen options
   std::size_t peak_ = 0;          // allocated bytes with the chosen options
   std::size_t missing_ = 0;       // bytes above the limit without memory options

@@ -112,10 +112,10 @@ class Module {
   Module& set_checkpointed(bool on = true);
   bool is_checkpointed() const { return checkpointed_; }
 
-  /// Sets whether calls of the module run under Recompute, with `only_exact`. Default: off.
-  /// So the module's ops recompute, in backward, cheap results that they would save, with the same bits. A checkpointed
-  /// module runs all of its forward again instead. Results that only ops outside the module need stay saved. Do not
-  /// change it between forward and backward of a checkpoint() around the module.
+  /// Sets whether calls of the module run under Recompute(true). Default: off.
+  /// Cheap results that the module's ops need in backward are then recomputed instead of saved, with the same bits.
+  /// Results that only ops outside the module need are still saved. A checkpointed module recomputes all its forward.
+  /// Do not change the setting between forward and backward of a checkpoint() around the module.
   Module& set_recomputing(bool on = true);
   bool is_recomputing() const { return recomputing_; }
 
@@ -266,8 +266,8 @@ class Module {
 /// "layer1.0 Block".
 /// Throws ValueError if the model has no module at one of the paths. All modules are then unchanged.
 void checkpoint_modules(Module& model, const std::vector<std::string>& places);
-/// Makes the modules at these paths recompute cheap results, and all other modules of `model` not. See
-/// Module::set_recomputing(). Paths are those of checkpoint_modules(). "" is the model.
+/// Turns set_recomputing() on for the modules at these paths, and off for all other modules of `model`.
+/// Paths have the form that checkpoint_modules() takes. "" is the model itself.
 /// Throws ValueError if the model has no module at one of the paths. All modules are then unchanged.
 void recompute_modules(Module& model, const std::vector<std::string>& places);
 

@@ -29,8 +29,8 @@ struct MatmulKernels {
   static constexpr Epilogues epilogues{Activation::relu, Activation::gelu_tanh};
 
   Planned<MatmulArgs> matmul;
-  /// Whether the product may apply its activation to other bits than those of z, or in another way than the kernel of
-  /// that activation. Null: never.
+  /// Whether the bits of y may differ from those of the activation's own kernel, applied to the stored z. Null: never.
+  /// Only for products with an activation.
   bool (*approximates)(const MatmulArgs& args) = nullptr;
 };
 

@@ -50,8 +50,8 @@ struct Prediction {
   /// so have all later ones. Usually 1; more if blocks alternate between places. 0 if steps have not settled. Segment
   /// numbers may differ.
   std::size_t period = 0;
-  /// The work on the device of the last `period` steps, or of the last one if `period` is 0, for each module, op, phase
-  /// and precision. `table` and `device` are 0.
+  /// The device's work in the last `period` steps, one row for each module, op, phase and precision. If `period` is 0,
+  /// that of the last step. `table` and `device` of each row are 0.
   std::vector<WorkCount> work;
   int threads = 0;                           ///< CPU threads assumed
   std::optional<OutOfMemory> out_of_memory;  ///< set if the limit was too low

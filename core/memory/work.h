@@ -16,8 +16,8 @@ struct Work {
 
 /// The number of recordings, captures and predictions that count work. Kernels are counted while it is not 0.
 inline constinit std::atomic<int> work_counters{0};
-/// Counts work that this thread launches under its scope: for the step that it captures, or else for the recording and
-/// for the prediction.
+/// Counts work that this thread launches under its scope: work of the device whose step it captures for that step, and
+/// all other work for the recording and for the prediction.
 void count_work(Device device, const Work& work);
 
 }  // namespace bytetape::memory

@@ -41,8 +41,8 @@ void for_calls(std::int64_t batch, const F& f) {
   for (std::int64_t first = 0; first < batch; first += most_products) f(first, std::min(most_products, batch - first));
 }
 
-/// Whether the product may apply its activation with a tanh of cuBLASLt, whose accuracy is not documented, or before z
-/// is rounded. Not in full f32, and not in f64.
+/// Whether the product may apply its activation before z is rounded, or with a tanh of cuBLASLt, whose accuracy is not
+/// documented. True only for a tanh GELU in TF32 or 16 bits.
 bool approximates(const MatmulArgs& args);
 /// Returns the bytes that cuBLASLt may use as workspace.
 std::size_t library_workspace(const MatmulArgs& args, WorkspaceCap cap);

@@ -33,8 +33,8 @@ class CapturedWork {
  public:
   explicit CapturedWork(Device device) : device_(device) {}
 
-  /// Counts the work of its thread on the captured device into `to` while it lives, instead of into the step. Other
-  /// devices' kernels run while the step is recorded, and no replay runs them again.
+  /// While it lives, counts this thread's work on the captured device into `to`, not into the current step. Kernels of
+  /// other devices count as usual, because they run while the step is recorded, and no replay repeats them.
   class Scope {
    public:
     [[nodiscard]] explicit Scope(CapturedWork& to);
@@ -48,7 +48,7 @@ class CapturedWork {
 
   bool is_of(Device device) const { return device == device_; }
   void add(const WorkKey& key, const WorkSum& sum) { sums_[key] += sum; }
-  /// Adds the work to the step of the recording, and of the prediction, whichever runs.
+  /// Adds the work to the current steps of the recording and of the prediction, if they run.
   void count_replay() const;
 
  private:
@@ -59,7 +59,7 @@ class CapturedWork {
 /// The work of predicted steps.
 class PredictedWork {
  public:
-  /// Counts the work of its thread into `to` while it lives, as the recording does.
+  /// While it lives, counts this thread's work into `to`. The work of a captured step counts at each replay.
   class Scope {
    public:
     [[nodiscard]] explicit Scope(PredictedWork& to);

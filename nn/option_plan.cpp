@@ -1,6 +1,6 @@
 // A knapsack over the tree of modules, solved from the leaves to the root. For each number of units of memory, a module
-// is planned by its best lever, or by the best plans of the modules in it.
-#include "bytetape/nn/lever_plan.h"
+// is planned by its best option, or by the best plans of the modules in it.
+#include "bytetape/nn/option_plan.h"
 
 #include <algorithm>
 #include <array>
@@ -15,7 +15,7 @@ constexpr std::size_t units = 256;
 
 struct Choice {
   double costs = std::numeric_limits<double>::infinity();
-  std::vector<std::size_t> levers;
+  std::vector<std::size_t> options;
 };
 /// The cheapest choice that saves so many units or more.
 using Plan = std::array<Choice, units + 1>;
@@ -38,25 +38,25 @@ Plan together(const Plan& a, const Plan& b) {
     for (std::size_t i = 1; i <= n; ++i)
       if (a[i].costs + b[n - i].costs < a[of_a].costs + b[n - of_a].costs) of_a = i;
     plan[n].costs = a[of_a].costs + b[n - of_a].costs;
-    plan[n].levers = a[of_a].levers;
-    plan[n].levers.insert(plan[n].levers.end(), b[n - of_a].levers.begin(), b[n - of_a].levers.end());
+    plan[n].options = a[of_a].options;
+    plan[n].options.insert(plan[n].options.end(), b[n - of_a].options.begin(), b[n - of_a].options.end());
   }
   return plan;
 }
 
 }  // namespace
 
-std::vector<std::size_t> cheapest_levers(const std::vector<PricedLever>& levers,
-                                         const std::vector<std::string>& modules, std::size_t bytes) {
+std::vector<std::size_t> cheapest_options(const std::vector<PricedOption>& options,
+                                          const std::vector<std::string>& modules, std::size_t bytes) {
   std::map<std::string, Plan> parts;  // of the modules in a module
   const auto plan_of = [&](const std::string& module) {
     const auto its = parts.find(module);
     Plan plan = its == parts.end() ? nothing() : std::move(its->second);
-    for (std::size_t i = 0; i < levers.size(); ++i) {
-      if (levers[i].path != module) continue;
-      const std::size_t saves = in_units(levers[i].saves, bytes);
+    for (std::size_t i = 0; i < options.size(); ++i) {
+      if (options[i].path != module) continue;
+      const std::size_t saves = in_units(options[i].saves, bytes);
       for (std::size_t n = 1; n <= std::min(saves, units); ++n)
-        if (levers[i].costs <= plan[n].costs) plan[n] = {levers[i].costs, {i}};
+        if (options[i].costs <= plan[n].costs) plan[n] = {options[i].costs, {i}};
     }
     return plan;
   };
@@ -67,7 +67,7 @@ std::vector<std::size_t> cheapest_levers(const std::vector<PricedLever>& levers,
     const auto [at, is_first] = parts.try_emplace(parent, plan);
     if (!is_first) at->second = together(at->second, plan);
   }
-  return plan_of("")[units].levers;
+  return plan_of("")[units].options;
 }
 
 }  // namespace bytetape::nn
