@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares what nn::fit chooses with the best choice that an exact solver finds.
 
-usage: plans.py PROGRAM [--nets NET...] [--budgets PERCENT...] [--measure] [--at-most RATIO]
+usage: plans.py PROGRAM [--nets NET...] [--budgets PERCENT...] [--measure [--steps N]] [--tries N] [--at-most RATIO]
 
 PROGRAM is build/release/bench/plans. A budget is a share of the activations: of the bytes that a step saves for backward.
 An option is a module that is checkpointed, or that recomputes cheap results. The best choice is the set of options that adds

@@ -48,7 +48,7 @@ void write_files(const Run& run, const std::optional<TrainingResult>& measured, 
 
 /// Sets the memory options so that training fits the limit, and prints them. If nothing fits, training runs out of
 /// memory later.
-void choose_levers(const Example& example, Options& o, const ExampleCounts& counts) {
+void choose_memory_options(const Example& example, Options& o, const ExampleCounts& counts) {
   const nn::Fit found = fit(example, o, counts);
   fmt::print("{}\n\n", found.text());
   o.memory_options = o.memory_options.with(found.memory_options);
@@ -76,7 +76,7 @@ void print_prediction(const Example& example, const Options& options) {
              options.accumulated > 1 ? fmt::format(", {} in a step", options.accumulated) : "", training, testing,
              example.data.unit.examples);
   Options o = options;
-  if (o.fit) choose_levers(example, o, example.counts);
+  if (o.fit) choose_memory_options(example, o, example.counts);
   const memory::Prediction p = predict(example, o, example.counts);
   fmt::print("{}", memory::summarize(p));
   if (o.memory_limit) fmt::print("\n{}\n", largest_batch(example, o, example.counts));
@@ -156,7 +156,7 @@ bool train(const Example& example, Options o, ExampleCounts& counts, std::option
   const auto resumed = o.resume.empty() ? std::nullopt : std::optional<Checkpoint>(o.resume);
   std::optional<Splits> splits = example.load(o);
   counts = counts_of(example, *splits);
-  if (o.fit) choose_levers(example, o, counts);
+  if (o.fit) choose_memory_options(example, o, counts);
   manual_seed(o.seed);
   const DefaultDevice here(Device::parse(o.device));
   const std::unique_ptr<nn::Module> model = example.make_model(o);

@@ -33,7 +33,7 @@ using memory::is_within;
 using memory::NameId;
 using memory::Prediction;
 
-/// What is done to a module to save memory.
+/// A memory option of one module.
 struct ModuleOption {
   enum class Kind { checkpoint, recompute };
   std::string path;

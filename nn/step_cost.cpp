@@ -5,7 +5,7 @@
 namespace bytetape::nn {
 namespace {
 
-/// What a device reaches in large kernels.
+/// The rates that a device reaches in large kernels.
 struct Rates {
   double flop_per_s[memory::precision_count];  // f64, f32, tf32, bf16, f16
   double bytes_per_s;

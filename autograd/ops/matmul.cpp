@@ -232,14 +232,15 @@ Tensor linear(const Tensor& input, const Tensor& w, const Tensor& b, Activation 
   node->x_shape = x.shape();
   if (node->needs(1)) node->x.save(rows);
   if (node->needs(0)) node->weight.save(low_weight.on_tape);
-  if (z.defined())
+  if (z.defined()) {
     node->of_activation.save_output(z, 1);
-  else if (activation != Activation::none)
+    const auto approximates = backend(x.device()).kernels->find(&MatmulKernels::approximates);
+    node->is_exact = !(approximates && approximates(args));
+  } else if (activation != Activation::none) {
     node->of_activation.save_output(y);
+  }
   node->activation = activation;
   node->result_version = y.storage().version();
-  if (const auto approximates = backend(x.device()).kernels->find(&MatmulKernels::approximates))
-    node->is_exact = !approximates(args);
   node->weight_dtype = low_weight.on_tape.dtype();
   if (bias.defined()) node->bias_dtype = low_bias.on_tape.dtype();
   return y;

@@ -267,7 +267,7 @@ TEST(Fit, NamesModulesThatRecompute) {
       "instead of 700 KiB");
 }
 
-TEST(Fit, LeversLeaveTheProgramsOwnCheckpoints) {
+TEST(Fit, LeavesTheProgramsOwnOptions) {
   Sequential net{Sequential(Linear(4, 4), Tanh()), Sequential(Linear(4, 4), Tanh())};
   checkpoint_modules(net, {"0"});
   MemoryOptions{.checkpointed = {"1"}}.apply(net);

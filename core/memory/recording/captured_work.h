@@ -2,10 +2,13 @@
 #include <compare>
 #include <cstdint>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "bytetape/core/device/device.h"
+#include "bytetape/core/memory/ambient.h"
 #include "bytetape/core/memory/ledger/scope_ids.h"
+#include "bytetape/core/memory/work.h"
 #include "bytetape/core/memory/work_count.h"
 
 namespace bytetape::memory {
@@ -27,24 +30,31 @@ struct WorkSum {
 };
 using WorkSums = std::map<WorkKey, WorkSum>;
 
+/// Counts this thread's work into `to` while it lives. `place` is the mode that refers to `to`.
+template <class Work, Work* Ambient::*place>
+class WorkScope {
+ public:
+  [[nodiscard]] explicit WorkScope(Work& to) : outer_(std::exchange(ambient.*place, &to)) { ++work_counters; }
+  ~WorkScope() {
+    --work_counters;
+    ambient.*place = outer_;
+  }
+  WorkScope(const WorkScope&) = delete;
+  WorkScope& operator=(const WorkScope&) = delete;
+
+ private:
+  Work* const outer_;
+};
+
 /// The work of a captured step. A replay launches it without the host's kernels, so it is counted while the step is
 /// recorded, whether a Recording runs or not, and again at each replay.
 class CapturedWork {
  public:
   explicit CapturedWork(Device device) : device_(device) {}
 
-  /// While it lives, counts this thread's work on the captured device into `to`, not into the current step. Kernels of
-  /// other devices count as usual, because they run while the step is recorded, and no replay repeats them.
-  class Scope {
-   public:
-    [[nodiscard]] explicit Scope(CapturedWork& to);
-    ~Scope();
-    Scope(const Scope&) = delete;
-    Scope& operator=(const Scope&) = delete;
-
-   private:
-    CapturedWork* const outer_;
-  };
+  /// Counts the captured device's work, instead of for the current step. Kernels of other devices count as usual,
+  /// because they run while the step is recorded, and no replay repeats them.
+  using Scope = WorkScope<CapturedWork, &Ambient::captured_work>;
 
   bool is_of(Device device) const { return device == device_; }
   void add(const WorkKey& key, const WorkSum& sum) { sums_[key] += sum; }
@@ -59,17 +69,8 @@ class CapturedWork {
 /// The work of predicted steps.
 class PredictedWork {
  public:
-  /// While it lives, counts this thread's work into `to`. The work of a captured step counts at each replay.
-  class Scope {
-   public:
-    [[nodiscard]] explicit Scope(PredictedWork& to);
-    ~Scope();
-    Scope(const Scope&) = delete;
-    Scope& operator=(const Scope&) = delete;
-
-   private:
-    PredictedWork* const outer_;
-  };
+  /// Counts all work. That of a captured step counts at each replay.
+  using Scope = WorkScope<PredictedWork, &Ambient::predicted_work>;
 
   void begin_step() { steps_.emplace_back(); }
   void add(const WorkKey& key, const WorkSum& sum) { steps_.back()[key] += sum; }

@@ -70,24 +70,12 @@ void WorkSum::operator+=(const WorkSum& other) {
   bytes += other.bytes;
 }
 
-CapturedWork::Scope::Scope(CapturedWork& to) : outer_(std::exchange(ambient.captured_work, &to)) { ++work_counters; }
-CapturedWork::Scope::~Scope() {
-  --work_counters;
-  ambient.captured_work = outer_;
-}
-
 void CapturedWork::count_replay() const {
   if (!work_counters.load(std::memory_order_relaxed)) return;
   for (const auto& [key, sum] : sums_) add_to_steps(key, sum);
 }
 
 // ---- predicted steps
-
-PredictedWork::Scope::Scope(PredictedWork& to) : outer_(std::exchange(ambient.predicted_work, &to)) { ++work_counters; }
-PredictedWork::Scope::~Scope() {
-  --work_counters;
-  ambient.predicted_work = outer_;
-}
 
 std::vector<WorkCount> PredictedWork::of(Device device, std::size_t steps) const {
   WorkSums sums;

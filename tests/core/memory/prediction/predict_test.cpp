@@ -2,8 +2,6 @@
 // tests/memory.
 #include "bytetape/core/memory/predict.h"
 #include "bytetape/core/memory/allocator.h"
-#include "bytetape/core/memory/ambient.h"
-#include "bytetape/core/memory/work.h"
 
 #include <gtest/gtest.h>
 
@@ -51,57 +49,6 @@ Training make_training() { return Training(); }
 
 Prediction predict(const memory::PredictOptions& options = {}) {
   return memory::predict(Device::cpu(), make_training, options);
-}
-
-std::uint64_t flop(const Prediction& p, memory::Phase phase) {
-  std::uint64_t sum = 0;
-  for (const memory::WorkCount& w : p.work)
-    if (memory::plain_path(w.module) == "0" && w.phase == phase) sum += w.flop;
-  return sum;
-}
-
-TEST(Predict, CountsTheWorkOfAPeriod) {
-  constexpr std::uint64_t product = 2 * 32 * 64 * 256;
-  for (const int steps : {1, 3}) {
-    const Prediction p = predict({.min_steps = steps, .max_steps = steps});
-    EXPECT_EQ(flop(p, memory::Phase::forward), product);
-    EXPECT_EQ(flop(p, memory::Phase::backward), product) << "of the weight; the input needs no gradient";
-  }
-  const Prediction alternating = memory::predict(Device::cpu(), [] {
-    return [training = std::make_shared<Training>(), step = 0]() mutable {
-      training->batch = step++ % 2 ? 32 : 16;
-      (*training)();
-    };
-  });
-  ASSERT_EQ(alternating.period, 2u);
-  EXPECT_EQ(flop(alternating, memory::Phase::forward), product + product / 2);
-}
-
-TEST(Predict, CountsTheWorkOfReplays) {
-  const Prediction p = memory::predict(Device::cuda(), [] {
-    auto net = std::make_shared<nn::Linear>(64, 256);
-    const auto loss = [net](const Tensor& x) {
-      net->zero_grad();
-      const Tensor y = sum((*net)(x));
-      y.backward();
-      return y.detach();
-    };
-    return [net, captured = std::make_shared<CapturedStep<decltype(loss)>>(loss)] {
-      const memory::Step step;
-      (*captured)(empty({32, 64}));
-    };
-  });
-  std::uint64_t sum = 0;
-  for (const memory::WorkCount& w : p.work) sum += w.flop;
-  EXPECT_EQ(sum, 2 * 2u * 32 * 64 * 256) << "forward and the gradient of the weight";
-}
-
-TEST(Predict, CountsNothingAfterIt) {
-  predict();
-  EXPECT_THROW(memory::predict(Device::cpu(), []() -> std::function<void()> { fail<ValueError>("not today"); }),
-               ValueError);
-  EXPECT_EQ(memory::work_counters.load(), 0);
-  EXPECT_EQ(memory::ambient.predicted_work, nullptr);
 }
 
 TEST(Predict, StopsWhereStepsRepeat) {
