@@ -1,56 +1,123 @@
+// Blocks of b are packed in the order in which add_block() reads them, in panels of a few vectors of columns (Goto and
+// van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008). Blocks of a are packed too, in panels of a
+// few rows, unless their rows are contiguous. A panel of b stays in the L1 or L2 cache while it meets all panels of a
+// block of a, which stays in the L2 cache.
 #include "bytetape/core/cpu/gemm.h"
 
-#include <Eigen/Core>
 #include <algorithm>
+#include <type_traits>
+
+#include "bytetape/core/cpu/register_block.h"
 
 namespace bytetape::cpu {
 namespace {
 
-using Eigen::ColMajor;
-using Eigen::RowMajor;
+constexpr std::int64_t block_rows = 120, block_cols = 256, block_depth = gemm_block_depth;
+static_assert(block_rows % most_rows == 0 && block_cols % most_columns<float> == 0);
 
-// A packed block of a (rows x depth) and one of b (depth x cols) fit an L2 cache of 512 KiB (f32).
-constexpr std::int64_t block_rows = 128, block_cols = 256, block_depth = 256;
-
-/// Gives Eigen's product the memory for its packed blocks. Eigen's own classes would allocate it.
+/// The columns of b with zeros up to a whole vector.
 template <class T>
-class Blocking final : public Eigen::internal::level3_blocking<T, T> {
- public:
-  // Eigen computes the transposed product for a row-major result: its "lhs" is our b.
-  Blocking(std::int64_t m, std::int64_t n, std::int64_t k, void* scratch) {
-    this->m_mc = std::min(n, block_rows);
-    this->m_nc = std::min(m, block_cols);
-    this->m_kc = std::min(k, block_depth);
-    this->m_blockA = static_cast<T*>(scratch);
-    this->m_blockB = reinterpret_cast<T*>(static_cast<char*>(scratch) + bytes_a());
-  }
-  std::size_t bytes_a() const { return aligned_bytes(static_cast<std::size_t>(this->m_mc * this->m_kc) * sizeof(T)); }
-  std::size_t bytes_b() const { return aligned_bytes(static_cast<std::size_t>(this->m_nc * this->m_kc) * sizeof(T)); }
-};
+std::int64_t padded(std::int64_t cols) {
+  return (cols + vector_width<T> - 1) / vector_width<T> * vector_width<T>;
+}
+template <class T>
+std::size_t packed_a_bytes(std::int64_t m, std::int64_t k) {
+  return aligned_bytes(static_cast<std::size_t>(std::min(m, block_rows) * std::min(k, block_depth)) * sizeof(T));
+}
+template <class T>
+std::size_t packed_b_bytes(std::int64_t n, std::int64_t k) {
+  return aligned_bytes(static_cast<std::size_t>(padded<T>(std::min(n, block_cols)) * std::min(k, block_depth)) *
+                       sizeof(T));
+}
 
-template <class T, int OrderA, int OrderB>
-void multiply(const Matrix<const T>& a, const Matrix<const T>& b, const Matrix<T>& y, void* scratch) {
-  Blocking<T> blocking(a.rows, b.cols, a.cols, scratch);
-  Eigen::internal::general_matrix_matrix_product<std::int64_t, T, OrderA, false, T, OrderB, false, RowMajor, 1>::run(
-      a.rows, b.cols, a.cols, a.data, OrderA == RowMajor ? a.row_step : a.col_step, b.data,
-      OrderB == RowMajor ? b.row_step : b.col_step, y.data, 1, y.row_step, T{1}, blocking);
+/// Copies x to row-major `to`, whose rows have `step` elements. `cols` is constant if it is known at compile time, so
+/// that the copies are too.
+template <class T, class Cols>
+void pack_panel(const Matrix<const T>& x, Cols cols, std::int64_t step, T* to) {
+  const std::int64_t n = cols;
+  if (x.col_step == 1) {
+    for (std::int64_t i = 0; i < x.rows; ++i) std::copy_n(x.data + i * x.row_step, n, to + i * step);
+    return;
+  }
+  constexpr std::int64_t together = 8;  // rows, which share cache lines of x if its columns are contiguous
+  for (std::int64_t k = 0; k < x.rows; k += together) {
+    const std::int64_t end = std::min(k + together, x.rows);
+    if (end - k == together)
+      for (std::int64_t j = 0; j < n; ++j)
+        for (std::int64_t i = 0; i < together; ++i)
+          to[(k + i) * step + j] = x.data[(k + i) * x.row_step + j * x.col_step];
+    else
+      for (std::int64_t j = 0; j < n; ++j)
+        for (std::int64_t i = k; i < end; ++i) to[i * step + j] = x.data[i * x.row_step + j * x.col_step];
+  }
+}
+
+/// Packs x (depth, cols) in panels of `most` columns, one after the other. The last one has `rest` columns, of which
+/// those behind x are zeros.
+template <int most, class T>
+void pack(const Matrix<const T>& x, std::int64_t padded_cols, T* to) {
+  for (std::int64_t j = 0; j < x.cols; j += most, to += most * x.rows) {
+    const std::int64_t cols = std::min<std::int64_t>(most, x.cols - j),
+                       step = std::min<std::int64_t>(most, padded_cols - j);
+    const Matrix<const T> panel = x.block(0, j, x.rows, cols);
+    if (cols == most) {
+      pack_panel(panel, std::integral_constant<std::int64_t, most>(), step, to);
+      continue;
+    }
+    if (cols < step) std::fill_n(to, x.rows * step, T{0});
+    pack_panel(panel, cols, step, to);
+  }
+}
+
+/// Adds a panel of a by a panel of b to y, which may have fewer columns than the panel of b.
+template <class T>
+void add_panels(const Matrix<const T>& a, const T* b, std::int64_t b_cols, const Matrix<T>& y) {
+  const auto vectors = static_cast<int>(b_cols / vector_width<T>);
+  if (y.cols == b_cols) return add_block(a, b, b_cols, vectors, y.data, y.row_step);
+  T sums[most_rows * most_columns<T>] = {};
+  add_block(a, b, b_cols, vectors, sums, b_cols);
+  for (std::int64_t i = 0; i < y.rows; ++i)
+    for (std::int64_t j = 0; j < y.cols; ++j) y.data[i * y.row_step + j] += sums[i * b_cols + j];
+}
+
+/// Adds a block of a by a packed block of b to y. `scratch` has room for the block of a.
+template <class T>
+void add_blocks(const Matrix<const T>& a, const T* b, const Matrix<T>& y, T* scratch) {
+  const bool packs_a = a.col_step != 1;
+  if (packs_a) pack<most_rows>(a.transposed(), a.rows, scratch);
+  const std::int64_t all_cols = padded<T>(y.cols), depth = a.cols;
+  for (std::int64_t j = 0; j < y.cols; j += most_columns<T>) {
+    const std::int64_t cols = std::min<std::int64_t>(most_columns<T>, all_cols - j);
+    for (std::int64_t i = 0; i < y.rows; i += most_rows) {
+      const std::int64_t rows = std::min<std::int64_t>(most_rows, y.rows - i);
+      add_panels(packs_a ? Matrix<const T>{scratch + i * depth, rows, depth, 1, rows} : a.block(i, 0, rows, depth),
+                 b + j * depth, cols, y.block(i, j, rows, std::min(cols, y.cols - j)));
+    }
+  }
 }
 
 }  // namespace
 
 template <class T>
 std::size_t gemm_scratch(std::int64_t m, std::int64_t n, std::int64_t k) {
-  const Blocking<T> blocking(m, n, k, nullptr);
-  return blocking.bytes_a() + blocking.bytes_b();
+  return packed_a_bytes<T>(m, k) + packed_b_bytes<T>(n, k);
 }
 
 template <class T>
 void gemm(Matrix<const T> a, Matrix<const T> b, Matrix<T> y, void* scratch) {
-  if (a.rows == 0 || a.cols == 0 || b.cols == 0) return;
-  if (a.col_step == 1)
-    (b.col_step == 1 ? multiply<T, RowMajor, RowMajor> : multiply<T, RowMajor, ColMajor>)(a, b, y, scratch);
-  else
-    (b.col_step == 1 ? multiply<T, ColMajor, RowMajor> : multiply<T, ColMajor, ColMajor>)(a, b, y, scratch);
+  auto* const packed_a = static_cast<T*>(scratch);
+  auto* const packed_b = reinterpret_cast<T*>(static_cast<char*>(scratch) + packed_a_bytes<T>(a.rows, a.cols));
+  for (std::int64_t j = 0; j < b.cols; j += block_cols) {
+    const std::int64_t cols = std::min(block_cols, b.cols - j);
+    for (std::int64_t k = 0; k < a.cols; k += block_depth) {
+      const std::int64_t depth = std::min(block_depth, a.cols - k);
+      pack<most_columns<T>>(b.block(k, j, depth, cols), padded<T>(cols), packed_b);
+      for (std::int64_t i = 0; i < a.rows; i += block_rows) {
+        const std::int64_t rows = std::min(block_rows, a.rows - i);
+        add_blocks(a.block(i, k, rows, depth), packed_b, y.block(i, j, rows, cols), packed_a);
+      }
+    }
+  }
 }
 
 template std::size_t gemm_scratch<float>(std::int64_t, std::int64_t, std::int64_t);

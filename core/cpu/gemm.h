@@ -16,8 +16,6 @@ struct Matrix {
     return {data + row * row_step + col * col_step, n_rows, n_cols, row_step, col_step};
   }
   operator Matrix<const T>() const { return {data, rows, cols, row_step, col_step}; }
-  /// Whether gemm() can read it without a copy: one of its dims is contiguous.
-  bool has_unit_step() const { return row_step == 1 || col_step == 1; }
 };
 
 /// Returns a row-major matrix without gaps.
@@ -29,11 +27,15 @@ Matrix<T> row_major(T* data, std::int64_t rows, std::int64_t cols) {
 /// Rounds up to a multiple of 64, the alignment of vector loads.
 constexpr std::size_t aligned_bytes(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
+inline constexpr std::int64_t gemm_block_depth = 256;
+
 /// Returns the bytes of scratch that gemm() needs for y (m, n) = a (m, k) @ b (k, n). They are bounded for all sizes.
 template <class T>
 std::size_t gemm_scratch(std::int64_t m, std::int64_t n, std::int64_t k);
 
-/// Computes y += a @ b on the calling thread. a and b must have a unit step, and y a col_step of 1. Allocates nothing.
+/// Computes y += a @ b on the calling thread. a and b may have any steps, and y must have a col_step of 1. Allocates
+/// nothing. For each gemm_block_depth columns of a, an element of y gets one sum, which is added up in their order. So
+/// its bits do not depend on the other rows of a and columns of b.
 template <class T>
 void gemm(Matrix<const T> a, Matrix<const T> b, Matrix<T> y, void* scratch);
 

@@ -25,16 +25,19 @@ View view_of(Matrix<C> x) {
   return View(x.data, dtype_of<C>, Device::cpu(), {x.rows, x.cols}, {x.row_step, x.col_step});
 }
 
+/// Returns the matrix of a view with elements C.
+template <class C>
+Matrix<const C> matrix_of(const ConstView& x) {
+  return {x.as<C>(), x.shape[0], x.shape[1], x.strides[0], x.strides[1]};
+}
+
 /// Returns a block for gemm(): in place, or copied and converted into `buffer`.
 template <class C>
 Matrix<const C> load_block(const ConstView& x, C* buffer) {
-  const std::int64_t rows = x.shape[0], cols = x.shape[1];
-  if (x.dtype == dtype_of<C>) {
-    const Matrix<const C> direct{x.as<C>(), rows, cols, x.strides[0], x.strides[1]};
-    if (direct.has_unit_step()) return direct;
-  }
-  copy(x, view_of(row_major(buffer, rows, cols)));
-  return row_major<const C>(buffer, rows, cols);
+  if (x.dtype == dtype_of<C>) return matrix_of<C>(x);
+  const Matrix<C> copied = row_major(buffer, x.shape[0], x.shape[1]);
+  copy(x, view_of(copied));
+  return copied;
 }
 
 }  // namespace bytetape::cpu
