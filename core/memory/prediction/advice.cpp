@@ -70,28 +70,46 @@ std::string against_limit(const Log& log, const DeviceLog& device, std::size_t p
   return fmt::format("; {} the limit of {}", peak <= limit ? "within" : "still above", format_bytes(limit));
 }
 
-/// The median of a time in forward over the steps after the first.
+bool is_on_gpu(const DeviceLog& device) { return device.name.starts_with("cuda"); }
+
+/// Steps that show how long forward of modules takes: on a GPU, those with device times, otherwise those in which
+/// modules ran, as they do not in a replay. Without the first one, which warms up, if there are others.
+std::vector<StepTime> steps_with_times(const Log& log, bool on_gpu) {
+  std::vector<StepTime> steps = step_times(log);
+  std::erase_if(steps, [&](const StepTime& s) {
+    if (on_gpu) return !s.device.has_value();
+    return std::none_of(s.rows.begin(), s.rows.end(),
+                        [](const OpTime& r) { return r.phase == Phase::forward && r.module && r.time; });
+  });
+  if (steps.size() > 1) steps.erase(steps.begin());
+  return steps;
+}
+
+/// The median of a time in forward over the steps.
 template <class F>
-std::uint64_t median_of(const std::vector<StepTime>& steps, const F& is_counted) {
+std::uint64_t median_of(const std::vector<StepTime>& steps, bool on_gpu, const F& is_counted) {
   std::vector<std::uint64_t> times;
-  for (auto s = steps.begin() + 1; s != steps.end(); ++s) {
+  for (const StepTime& s : steps) {
     times.push_back(0);
-    for (const OpTime& r : s->rows)
-      if (r.phase == Phase::forward && is_counted(r)) times.back() += r.time;
+    for (const OpTime& r : s.rows)
+      if (r.phase == Phase::forward && is_counted(r)) times.back() += on_gpu ? r.device_time : r.time;
   }
   std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());
   return times[times.size() / 2];
 }
 
-/// Replaces the times of one step, which may have been a slow one, by medians of all.
-void take_medians(std::vector<Advice>& all, const Log& log) {
-  const std::vector<StepTime> steps = step_times(log);
-  if (steps.size() < 2) return;
-  const std::uint64_t forward = median_of(steps, [](const OpTime& r) { return r.module || r.op; });
+/// Replaces the host's times of one step, which may have been a slow one, by medians of all. On a GPU, these are device
+/// times; without them, the time is not known, because the host only launches the kernels.
+void take_medians(std::vector<Advice>& all, const Log& log, const DeviceLog& device) {
+  const bool on_gpu = is_on_gpu(device);
+  if (on_gpu)
+    for (Advice& a : all) a.forward_time.reset(), a.added_time.reset();
+  const std::vector<StepTime> steps = steps_with_times(log, on_gpu);
+  if (!is_timed(device) || steps.empty()) return;
+  const std::uint64_t forward = median_of(steps, on_gpu, [](const OpTime& r) { return r.module || r.op; });
   if (forward == 0) return;
   for (Advice& a : all) {
-    if (!a.added_time) continue;
-    a.added_time = median_of(steps, [&](const OpTime& r) {
+    a.added_time = median_of(steps, on_gpu, [&](const OpTime& r) {
       return std::any_of(a.modules.begin(), a.modules.end(),
                          [&](const std::string& m) { return is_within(log.names[r.module], m); });
     });
@@ -124,7 +142,7 @@ std::vector<Advice> advise(const Log& log, const DeviceLog& device) {
   Effects chosen;
   while (const CheckpointEffect* best = best_beside(chosen, effects, step, worthwhile)) chosen.push_back(best);
   if (chosen.size() > 1) all.push_back(advice_of(chosen, step, is_timed(device)));
-  take_medians(all, log);
+  take_medians(all, log, device);
   std::stable_sort(all.begin(), all.end(), [](const Advice& a, const Advice& b) {
     return std::pair(a.peak_then, a.forward_time) < std::pair(b.peak_then, b.forward_time);
   });

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "bytetape/core/memory/times.h"
 #include "tests/core/memory/prediction/story.h"
 
 namespace bytetape::memory {
@@ -109,6 +110,36 @@ TEST(AdviceOfRecords, SaysTheTimeOfItsModulesIfItIsKnown) {
   s.rename("meta:cuda:1");
   for (const Advice& a : advise(s.log(), s.device())) EXPECT_EQ(a.forward_time, std::nullopt);
   EXPECT_THAT(advice_texts(s.log()).at(0), ::testing::HasSubstr(" %)\n"));
+}
+
+TEST(AdviceOfRecords, TakesNoTimesOfReplays) {
+  Story s = modules({10, 20}, 100);
+  s.marks().clear();
+  for (Record& r : s.records()) r.time = r.event.phase == Phase::backward ? 400 : 0;
+  s.runs("net.a", 0, 40), s.runs("net.b", 100, 200);
+  for (const std::uint32_t step : {2, 3, 4}) {
+    s.by(Phase::forward, "", "captured_step");
+    s.records()[s.begin_step(step)].time = 1000 * step;
+    s.mark(Mark::Kind::op, "captured_step", true, 1000 * step);
+    s.mark(Mark::Kind::op, "captured_step", false, 1000 * step + 90);
+    s.records()[s.end_step()].time = 1000 * step + 100;
+  }
+  s.complete();
+  ASSERT_EQ(step_times(s.log()).size(), 4u);
+  std::vector<std::optional<std::uint64_t>> times;
+  for (const Advice& a : advise(s.log(), s.device())) times.push_back(a.added_time);
+  EXPECT_THAT(times, ElementsAre(std::optional(140), std::optional(100), std::optional(40)));
+}
+
+TEST(AdviceOfRecords, TakesAGpusTimesFromItsWork) {
+  Story s = modules({10, 20}, 100);
+  s.rename("cuda:0"), s.complete();
+  for (const Advice& a : advise(s.log(), s.device()))
+    EXPECT_EQ(a.added_time, std::nullopt) << "only launches are known";
+  s.works("net.a", 0, 30), s.works("net.b", 30, 40), s.works("net.b", 60, 100, Phase::backward);
+  std::vector<std::optional<double>> times;
+  for (const Advice& a : advise(s.log(), s.device())) times.push_back(a.forward_time);
+  EXPECT_THAT(times, ElementsAre(std::optional(1.0), std::optional(0.25), std::optional(0.75)));
 }
 
 TEST(AdviceOfRecords, OfADeviceIsAtMostFiveTexts) {

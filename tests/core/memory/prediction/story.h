@@ -19,7 +19,10 @@ class Story {
     phase_ = phase, module_ = id(module), op_ = id(op), thread_ = thread;
     return *this;
   }
-  std::size_t begin_step() { return add(EventKind::step_begin, {}); }
+  std::size_t begin_step(std::uint32_t step = 1) {
+    step_ = step;
+    return add(EventKind::step_begin, {});
+  }
   std::size_t end_step() { return add(EventKind::step_end, {}); }
   std::size_t alloc(char block, std::size_t kib, Role role = Role::temporary) {
     sizes_[block] = kib * KiB;
@@ -42,10 +45,17 @@ class Story {
     mark(Mark::Kind::module, module, false, to);
   }
 
+  /// A kernel of step 1 on the device.
+  void works(const char* module, std::uint64_t from, std::uint64_t to, Phase phase = Phase::forward) {
+    log_.device_work.push_back(
+        {.begin = from, .end = to, .step = 1, .module = id(module), .op = id("op"), .phase = phase});
+  }
+
   const Log& log() const { return log_; }
   const DeviceLog& device() const { return log_.devices[0]; }
   std::vector<Record>& records() { return log_.devices[0].records; }
   std::vector<Mark>& marks() { return log_.marks; }
+  void complete() { log_.complete = true; }
   void rename(const std::string& device) { log_.devices[0].name = device; }
   /// The step, which begins with the last step_begin and ends with the last step_end.
   RecordedStep step() const {
@@ -67,7 +77,7 @@ class Story {
   // Blocks are at one place of two segments each.
   std::size_t add(EventKind kind, std::optional<char> block, std::uint64_t requested = 0) {
     Record r{.time = 10 * records().size(), .by_module = module_, .by_op = op_, .thread = thread_};
-    r.event.kind = kind, r.event.phase = phase_, r.event.step = 1, r.event.requested = requested;
+    r.event.kind = kind, r.event.phase = phase_, r.event.step = step_, r.event.requested = requested;
     r.event.role = block ? roles_[*block] : Role::temporary;
     r.event.bytes = block ? sizes_[*block] : 0;
     r.event.offset = block ? static_cast<std::uint64_t>(*block / 2) << 20 : 0;
@@ -79,7 +89,7 @@ class Story {
   Log log_{.names = {""}, .devices = {DeviceLog{.name = "cpu"}}};
   Phase phase_ = Phase::setup;
   NameId module_ = 0, op_ = 0;
-  std::uint32_t thread_ = 1;
+  std::uint32_t thread_ = 1, step_ = 1;
   std::map<char, std::size_t> sizes_;
   std::map<char, Role> roles_;
 };
