@@ -16,8 +16,10 @@ class BytetapeConan(ConanFile):
     package_type = "static-library"
     settings = "os", "arch", "compiler", "build_type"
     # Each option is the CMake option BYTETAPE_<NAME>. A library that an option needs must be there.
-    options = {name: [True, False] for name in ("cuda", "mpi", "native", "onednn", "onnx", "openmp")}
-    default_options = {"cuda": False, "mpi": False, "native": False, "onednn": True, "onnx": False, "openmp": True}
+    options = {name: [True, False] for name in ("cuda", "dlpack", "mpi", "native", "onednn", "onnx", "openmp")}
+    default_options = {
+        "cuda": False, "dlpack": False, "mpi": False, "native": False, "onednn": True, "onnx": False, "openmp": True,
+    }
     exports_sources = (
         "CMakeLists.txt", "LICENSE", "bytetape.h", "cmake/*", "core/*", "cuda/*", "autograd/*", "nn/*", "optim/*",
         "data/*", "distributed/*", "onnx/*",
@@ -53,7 +55,7 @@ class BytetapeConan(ConanFile):
             toolchain.cache_variables["BYTETAPE_BUILD_" + name.upper()] = False
         for name, value in self.options.items():
             toolchain.cache_variables["BYTETAPE_" + name.upper()] = value == "True"
-        for option, package in (("onednn", "dnnl"), ("mpi", "MPI"), ("onnx", "OnnxProto")):
+        for option, package in (("dlpack", "DLPack"), ("onednn", "dnnl"), ("mpi", "MPI"), ("onnx", "OnnxProto")):
             toolchain.cache_variables["CMAKE_REQUIRE_FIND_PACKAGE_" + package] = bool(self.options.get_safe(option))
         toolchain.cache_variables["CMAKE_UNITY_BUILD"] = True
         toolchain.generate()

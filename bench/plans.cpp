@@ -260,7 +260,7 @@ class Questions {
   const std::string net_;
 };
 
-/// Answers "fit LIMIT" and "fits LIMIT LEVER...".
+/// Answers "fit LIMIT" and "fits LIMIT OPTION...".
 json answer(const Questions& questions, const std::string& line) {
   std::istringstream words(line);
   std::string what, option;
@@ -277,7 +277,7 @@ json answer(const Questions& questions, const std::string& line) {
 int main(int argc, char** argv) {
   share_cores(argv);
   CLI::App app{
-      "Describes a network's modules, then answers the lines 'fit LIMIT' and 'fits LIMIT LEVER...' with JSON."};
+      "Describes a network's modules, then answers the lines 'fit LIMIT' and 'fits LIMIT OPTION...' with JSON."};
   std::string net = "resnet18";
   int steps = 0, threads = 0;
   app.add_option("--net", net, "network")

@@ -81,11 +81,11 @@ class ExportedStorages {
   Ref<Storage> find(const void* data, std::size_t bytes, Device device) {
     const std::uintptr_t from = address(data);
     const std::lock_guard lock(mutex_);
-    auto it = exports_.lower_bound({from + 1, nullptr});
-    if (it == exports_.begin()) return {};
-    const auto [begin, s] = (--it)->first;
-    const bool is_within = s->device() == device && from + bytes <= begin + s->bytes();
-    return is_within ? Ref(const_cast<Storage*>(s)) : Ref<Storage>();
+    for (auto it = exports_.lower_bound({from + 1, nullptr}); it != exports_.begin();) {
+      const auto [begin, s] = (--it)->first;
+      if (s->device() == device && from + bytes <= begin + s->bytes()) return Ref(const_cast<Storage*>(s));
+    }
+    return {};
   }
 
  private:

@@ -43,6 +43,12 @@ void check_inputs(const Tensor& query, const Tensor& key, const Tensor& value, s
         describe(query), ", ", describe(key), " and ", describe(value));
 }
 
+/// Whether both are the same elements in memory: one tensor, or aliases of it.
+bool are_aliases(const Tensor& a, const Tensor& b) {
+  return &a.storage() == &b.storage() && a.storage_offset() == b.storage_offset() && a.shape() == b.shape() &&
+         a.strides() == b.strides();
+}
+
 void check_device(const Tensor& mask, const char* name, const Tensor& tokens) {
   check<DeviceError>(mask.device() == tokens.device(), "MultiheadAttention expects the ", name,
                      " on the device of the tokens, got ", describe(mask), " for ", describe(tokens));
@@ -111,7 +117,8 @@ Tensor MultiheadAttention::operator()(const Tensor& query, const Tensor& key, co
     const auto heads = [this](const Tensor& x) {
       return transpose(view(x, {x.size(0), x.size(1), num_heads_, embed_dim_ / num_heads_}), 1, 2);
     };
-    const Projected x = project(query, key, value, is_self);
+    // A checkpoint passes aliases of one input, and a hook may have replaced some of them.
+    const Projected x = project(query, key, value, is_self && are_aliases(query, key) && are_aliases(query, value));
     const Tensor y = scaled_dot_product_attention(
         heads(x.q), heads(x.k), heads(x.v),
         {.mask = joined_mask(attn_mask, key_padding_mask), .causal = is_causal, .dropout = dropout});

@@ -13,7 +13,8 @@ namespace bytetape::onnx {
 namespace {
 
 constexpr std::int64_t opset = 17, ir_version = 8;
-constexpr std::size_t alignment = 64, least_external_bytes = 1024, most_bytes = (std::size_t{1} << 31) - (1 << 20);
+constexpr std::size_t alignment = 64, least_external_bytes = 1024, most_file_bytes = (std::size_t{1} << 31) - 1,
+                      most_bytes = most_file_bytes - (1 << 20);  // of constants, beside the nodes
 
 void set_attribute(::onnx::AttributeProto& to, const std::string& name, const Attribute& value) {
   to.set_name(name);
@@ -139,7 +140,11 @@ void write_model(const std::string& path, const Graph& graph, bool external_data
     set_location(to, std::filesystem::path(path + ".data").filename().string(), all.back());
   }
   if (external_data) write_external(path + ".data", all);
-  write_file(path, "an ONNX model", [&](std::ostream& out) { model.SerializeToOstream(&out); });
+  check<ValueError>(model.ByteSizeLong() < most_file_bytes, "onnx::save: the file would have ", model.ByteSizeLong(),
+                    " bytes, and an ONNX file holds less than 2 GB");
+  write_file(path, "an ONNX model", [&](std::ostream& out) {
+    if (!model.SerializeToOstream(&out)) out.setstate(std::ios::failbit);
+  });
 }
 
 }  // namespace bytetape::onnx

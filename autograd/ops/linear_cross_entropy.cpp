@@ -107,7 +107,7 @@ class ChunkedLoss {
     const std::int64_t n = std::max<std::int64_t>(x_.size(0), 1), classes = std::max<std::int64_t>(weight_.size(0), 1);
     if (chunks > 0) return (n + chunks - 1) / chunks;
     const std::int64_t rows = most_bytes / (classes * static_cast<std::int64_t>(size_of(x_.dtype())));
-    return std::clamp<std::int64_t>(rows / tile * tile, 1, n);  // whole tiles of the products
+    return std::clamp<std::int64_t>(rows < tile ? rows : rows / tile * tile, 1, n);  // whole tiles of the products
   }
 
   void compute_chunk(std::int64_t first, std::int64_t count) {

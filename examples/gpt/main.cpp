@@ -232,6 +232,7 @@ void apply_options(GptRun& run, Example& example, Options& o) {
   if (!run.weights.empty()) {
     run.published = std::make_unique<PublishedWeights>(run.weights);
     run.sizes = run.published->sizes(run.given_heads());
+    run.published->check_names(run.sizes);
   }
   run.sizes.dropout = dropout;
   if (!run.tokenizer_dir.empty()) {

@@ -98,6 +98,7 @@ void generate_text(const PublishedRun& run, const Options& o) {
   const Device device = Device::parse(o.device);
   const data::BpeTokenizer tokenizer(run.tokenizer);
   const PublishedWeights weights(run.weights);
+  weights.check_names(weights.sizes(run.heads));
   const std::int64_t vocabulary = weights.sizes(run.heads).vocabulary;
   check<ValueError>(tokenizer.size() == vocabulary, "the tokenizer has ", tokenizer.size(),
                     " tokens, but the weights are for ", vocabulary);

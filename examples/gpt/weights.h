@@ -34,8 +34,8 @@ class PublishedWeights {
   }
 
   /// Returns the sizes of the file's model. The file does not tell the number of heads. OpenAI's have 64 columns each.
-  /// If the file has no embeddings, returns those of the smallest model, so that load_into() can list what is missing.
-  /// Throws ValueError if an embedding is empty, or the heads do not divide the width.
+  /// If the file has no embeddings, returns those of the smallest model, so that check_names() can list what is
+  /// missing. Throws ValueError if an embedding is empty, or the heads do not divide the width.
   GptSizes sizes(std::optional<std::int64_t> heads = {}) const {
     const TensorEntry *wte = find("wte.weight"), *wpe = find("wpe.weight");
     GptSizes s = published_sizes().at("124m");
@@ -50,6 +50,12 @@ class PublishedWeights {
     return s;
   }
 
+  /// Throws ValueError, listing missing and unexpected names, if the file is not of a GPT-2 of these sizes.
+  void check_names(const GptSizes& sizes) const {
+    const DefaultDevice here(Device::meta());
+    check_names(Gpt(sizes).state_dict());
+  }
+
   /// Loads the weights into a model, straight to its device. Linear layers are stored transposed (Conv1D). The constant
   /// masks attn.bias and attn.masked_bias are ignored.
   /// Throws ValueError, listing missing and unexpected names, if the file is of another model, or if it has an output
@@ -59,16 +65,20 @@ class PublishedWeights {
     NamedTensors own;
     for (const auto& [name, x] : model.state_dict())
       own.emplace_back(name, is_transposed(name) ? transpose(x, 0, 1) : x);
-    std::vector<std::string> names;
-    for (const TensorEntry& t : file_.tensors())
-      if (const std::string name = name_of(t); !is_ignored(name)) names.push_back(name);
-    check_keys(file_.name(), own, names, true);
+    check_names(own);
     check_output_layer();
     file_.load_into(own, false, prefix_);
   }
 
  private:
   static constexpr const char *prefix = "transformer.", *output_layer = "lm_head.weight";
+
+  void check_names(const NamedTensors& own) const {
+    std::vector<std::string> names;
+    for (const TensorEntry& t : file_.tensors())
+      if (const std::string name = name_of(t); !is_ignored(name)) names.push_back(name);
+    check_keys(file_.name(), own, names, true);
+  }
 
   static bool is_transposed(const std::string& name) {
     return name.ends_with("c_attn.weight") || name.ends_with("c_proj.weight") || name.ends_with("c_fc.weight");

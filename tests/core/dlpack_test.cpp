@@ -267,6 +267,18 @@ TEST(Dlpack, MemoryThatReachesBeyondAnExportIsNotShared) {
   out->deleter(out);
 }
 
+TEST(Dlpack, AViewBehindAnotherExportWithinItSharesTheOuterStorage) {
+  std::vector<float> block(100);
+  const Tensor outer = from_blob(block.data(), {100}, DType::f32),
+               inner = from_blob(block.data() + 10, {5}, DType::f32);
+  DLManagedTensorVersioned* const exports[] = {to_dlpack(outer), to_dlpack(inner)};
+  Foreign<> behind;
+  behind.tensor().data = block.data() + 20;
+  behind.tensor().byte_offset = 0;
+  EXPECT_EQ(&from_dlpack(&behind.managed).storage(), &outer.storage());
+  for (DLManagedTensorVersioned* const e : exports) e->deleter(e);
+}
+
 TEST(Dlpack, RejectsWhatItCannotTakeAndLeavesIt) {
   const auto rejects = [](auto change) {
     Foreign<> f;

@@ -38,6 +38,9 @@ void require_whole(const memory::Log& log) {
   for (const memory::DeviceWork& w : log.device_work)
     require(w.name < log.names.size() && w.module < log.names.size() && w.op < log.names.size() &&
             w.device < log.devices.size() && w.step_device < log.devices.size() && w.begin <= w.end);
+  for (const memory::WorkCount& w : log.work_counts)
+    require(w.module < log.names.size() && w.op < log.names.size() && w.device < log.devices.size());
+  for (const memory::CountedStep& s : log.counted_steps) require(s.step_device < log.devices.size());
 }
 
 void read(const std::string& file) {

@@ -63,6 +63,18 @@ void expect_attention(const std::string& name, const AttentionMasks& masks, bool
                                         [&](auto& layer, const Tensor& x) { return layer(x, x, x, masks); });
 }
 
+TEST(MultiheadAttention, TakesTheInputsThatAHookReplaced) {
+  const Tensor x = randn({2, 5, 8}), other = randn({2, 5, 8});
+  for (const bool checkpoints : {false, true}) {
+    nn::MultiheadAttention attention(8, 2);
+    const Tensor expected = attention(x, other, other);
+    attention.set_checkpointed(checkpoints);
+    attention.register_forward_pre_hook(
+        [&](const nn::Module&, std::vector<Tensor>& inputs) { inputs[1] = inputs[2] = other; });
+    EXPECT_EQ(attention(x, x, x).to_vector<float>(), expected.to_vector<float>());
+  }
+}
+
 TEST(MultiheadAttention, IsPyTorchs) {
   expect_attention("attention", {});
   expect_attention("attention_without_bias", {}, false);

@@ -3,6 +3,7 @@
 #include "bytetape/core/kernels/cached_attention.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "bytetape/core/cpu/matrix_block.h"
@@ -72,8 +73,9 @@ void attend(const CachedAttentionArgs& a, std::int64_t row, std::int64_t head, s
       scores[c] = static_cast<C>(a.scale) * sum_of(query * keys.load(j + c, of_token));
     const C before = largest;
     largest = std::max<C>(before, weights.maxCoeff());
-    const C factor = std::exp(before - largest);
-    weights -= largest;
+    const C shift = std::isinf(largest) && largest < 0 ? C{0} : largest;  // no finite score yet: exp(-inf - 0) is 0
+    const C factor = std::exp(before - shift);
+    weights -= shift;
     exp_vectors(scores, tile);
     sum = sum * factor + weights.sum();
     y *= factor;

@@ -51,6 +51,15 @@ TEST(CachedAttention, FillsACacheOfTheWidestHeads) {
   EXPECT_EQ(keys.to_vector<double>(), x.to_vector<double>());
 }
 
+TEST(CachedAttention, PassesNonFiniteScoresOn) {
+  const Tensor x = ones({1, 1, 1, 8}), values = ones({1, 1, 300, 8});
+  for (const auto& [value, expected] : {std::pair{-INFINITY, 1.0F}, {NAN, NAN}}) {
+    const Tensor keys = full({1, 1, 300, 8}, value);  // all but the new token's
+    const Tensor y = cached_attention(x, x, x, keys, clone(values), full({1}, 299, DType::i64));
+    EXPECT_TRUE(test::all_close(y.to_vector<double>(), std::vector<double>(8, expected)));
+  }
+}
+
 TEST(CachedAttention, LaysOutHeadsInsideTokens) {
   const Tensor q = random({1, 2, 3, 4}), cache = zeros({1, 2, 3, 4}, DType::f64);
   const Tensor y = cached_attention(q, q, q, cache, clone(cache), zeros({1}, DType::i64));
