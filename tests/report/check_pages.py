@@ -56,6 +56,9 @@ def check_peak(page, peak):
     equal(bytes_in(page, ".legend .bytes")[:2], [peak["reserved"], peak["allocated"]], "levels at the peak")
     roles = dict(zip(texts(page, ".legend tr td:first-child")[2:], bytes_in(page, ".legend .bytes")[2:]))
     equal(roles, peak["roles"], "roles at the peak")
+    dim = page.evaluate("""[...document.querySelectorAll('.legend tr')].map((row) =>
+      Number(getComputedStyle(row).opacity) < 0.7)""")[2:]
+    equal(dim, [size == 0 for size in bytes_in(page, ".legend .bytes")[2:]], "roles that are dim, because they are empty")
 
 
 def check_opening(page):
@@ -197,11 +200,18 @@ def check_limits(page, expected):
     equal(abs(stretches[-1]["x"] - begins) < 3, True, f"the lower one begins with the third step, at {begins}: {stretches}")
 
 
+def why_no_advice(page):
+    """The reason that is given, if there is no advice."""
+    return texts(page, "#advice > p")
+
+
 def check_books(page):
     """What ledgers cannot know is not shown: times, who freed a block, who kept it for backward."""
     equal(texts(page, ".warning")[0].startswith("This report comes from the ledgers' logs. They do not have times"), True,
           "a warning")
     equal(page.evaluate("document.getElementById('axis').hidden"), True, "there is no axis of time")
+    equal(why_no_advice(page), ["None: the ledgers' logs do not have the ops that save tensors. A memory::Recording has."],
+          "why there is no advice")
     shows = lambda text: text in page.evaluate("document.body.innerText")
     for unit in ("ns", "µs", "ms"):
         equal(f"\u00a0{unit}" in page.evaluate("document.getElementById('inspector').innerText"), False, f"a time in {unit}")
@@ -537,10 +547,16 @@ def check_layout(page, name):
                 where = f"{name}, {t}, {width} pixels, {theme}"
                 fits = page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
                 equal(fits, True, f"fits in width: {where}")
+                equal(page.evaluate(PANEL), "beneath" if width == min(WIDTHS) else "beside", f"the panel: {where}")
                 equal(page.evaluate(COLLISIONS), [], f"labels that touch: {where}")
                 yield f"{name}-{t}-{width}-{theme}.png"
     equal(page.evaluate(COLORS) > 4, True, "colours in the timeline")
 
+
+PANEL = """(() => {
+  const [panel, plot] = ['inspector', 'plot'].map((id) => document.getElementById(id).getBoundingClientRect());
+  return panel.top >= plot.bottom ? 'beneath' : panel.left >= plot.right && panel.top < plot.bottom ? 'beside' : 'over it';
+})()"""
 
 COLLISIONS = """(() => {
   const boxes = [...document.querySelectorAll('.phase-bar b, .phase-labels span, .phase-axis span, .fact, .axis text')]

@@ -75,8 +75,10 @@ class Timeline {
 
   // Events `from` up to but not including `to`.
   showEvents(from, to) { this.showWindow([this.placeOf(from), this.placeOf(to)]); }
+  // Without the thin slices of events that rounding of the zoom's transform leaves at the edges.
   eventsInView() {
-    const [from, to] = this.window;
+    const slice = (this.window[1] - this.window[0]) * 1e-9;
+    const [from, to] = [this.window[0] + slice, this.window[1] - slice];
     return [this.eventAt(from), this.byTime ? d3.bisectLeft(this.device.time, to) : Math.ceil(to)];
   }
 
