@@ -1,7 +1,7 @@
 // Blocks of b are packed in the order in which add_block() reads them, in panels of a few vectors of columns (Goto and
 // van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008). Blocks of a are packed too, in panels of a
-// few rows, unless their rows are contiguous. A panel of b stays in the L1 or L2 cache while it meets all panels of a
-// block of a, which stays in the L2 cache.
+// few rows, unless their rows are contiguous. A panel of b stays in the L1 or L2 cache while it is multiplied with all
+// panels of a block of a, which stays in the L2 cache.
 #include "bytetape/core/cpu/gemm.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace bytetape::cpu {
 namespace {
 
-constexpr std::int64_t block_rows = 120, block_cols = 256, block_depth = gemm_block_depth;
+constexpr std::int64_t block_rows = gemm_block_rows, block_cols = gemm_block_cols, block_depth = gemm_block_depth;
 static_assert(block_rows % most_rows == 0 && block_cols % most_columns<float> == 0);
 
 /// The columns of b with zeros up to a whole vector.
@@ -52,8 +52,8 @@ void pack_panel(const Matrix<const T>& x, Cols cols, std::int64_t step, T* to) {
   }
 }
 
-/// Packs x (depth, cols) in panels of `most` columns, one after the other. The last one has `rest` columns, of which
-/// those behind x are zeros.
+/// Packs x (depth, cols) in panels of `most` columns, one after the other. The last panel may have fewer columns, up to
+/// `padded_cols` in all. Its columns past x are zeros.
 template <int most, class T>
 void pack(const Matrix<const T>& x, std::int64_t padded_cols, T* to) {
   for (std::int64_t j = 0; j < x.cols; j += most, to += most * x.rows) {
@@ -69,21 +69,31 @@ void pack(const Matrix<const T>& x, std::int64_t padded_cols, T* to) {
   }
 }
 
-/// Adds a panel of a by a panel of b to y, which may have fewer columns than the panel of b.
+/// Adds the product of a panel of a and a panel of b to y. y may have fewer columns than the panel of b, which is
+/// padded.
 template <class T>
 void add_panels(const Matrix<const T>& a, const T* b, std::int64_t b_cols, const Matrix<T>& y) {
   const auto vectors = static_cast<int>(b_cols / vector_width<T>);
   if (y.cols == b_cols) return add_block(a, b, b_cols, vectors, y.data, y.row_step);
-  T sums[most_rows * most_columns<T>] = {};
-  add_block(a, b, b_cols, vectors, sums, b_cols);
+  T whole[most_rows * most_columns<T>];  // y with padded rows
   for (std::int64_t i = 0; i < y.rows; ++i)
-    for (std::int64_t j = 0; j < y.cols; ++j) y.data[i * y.row_step + j] += sums[i * b_cols + j];
+    std::fill_n(std::copy_n(y.data + i * y.row_step, y.cols, whole + i * b_cols), b_cols - y.cols, T{0});
+  add_block(a, b, b_cols, vectors, whole, b_cols);
+  for (std::int64_t i = 0; i < y.rows; ++i) std::copy_n(whole + i * b_cols, y.cols, y.data + i * y.row_step);
 }
 
-/// Adds a block of a by a packed block of b to y. `scratch` has room for the block of a.
+/// Whether the rows of a block of a are packed for a result of so many columns. A row is read once per panel of b, so a
+/// few panels do not pay for a copy.
+template <class T>
+bool packs_rows(const Matrix<const T>& a, std::int64_t cols) {
+  constexpr std::int64_t few = 128;
+  return a.cols > 1 && a.col_step != 1 && (a.row_step != 1 || cols > few);
+}
+
+/// Adds the product of a block of a and a packed block of b to y. `scratch` has room for the block of a.
 template <class T>
 void add_blocks(const Matrix<const T>& a, const T* b, const Matrix<T>& y, T* scratch) {
-  const bool packs_a = a.col_step != 1;
+  const bool packs_a = packs_rows(a, y.cols);
   if (packs_a) pack<most_rows>(a.transposed(), a.rows, scratch);
   const std::int64_t all_cols = padded<T>(y.cols), depth = a.cols;
   for (std::int64_t j = 0; j < y.cols; j += most_columns<T>) {

@@ -27,15 +27,16 @@ Matrix<T> row_major(T* data, std::int64_t rows, std::int64_t cols) {
 /// Rounds up to a multiple of 64, the alignment of vector loads.
 constexpr std::size_t aligned_bytes(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
-inline constexpr std::int64_t gemm_block_depth = 256;
+/// The blocks that gemm() packs: of a (rows, depth) and of b (depth, cols).
+inline constexpr std::int64_t gemm_block_rows = 120, gemm_block_cols = 256, gemm_block_depth = 256;
 
 /// Returns the bytes of scratch that gemm() needs for y (m, n) = a (m, k) @ b (k, n). They are bounded for all sizes.
 template <class T>
 std::size_t gemm_scratch(std::int64_t m, std::int64_t n, std::int64_t k);
 
 /// Computes y += a @ b on the calling thread. a and b may have any steps, and y must have a col_step of 1. Allocates
-/// nothing. For each gemm_block_depth columns of a, an element of y gets one sum, which is added up in their order. So
-/// its bits do not depend on the other rows of a and columns of b.
+/// nothing. The products of gemm_block_depth columns of a are added up in the order of the columns, and their sum is
+/// added to the element of y. So its bits do not depend on the other rows of a and columns of b.
 template <class T>
 void gemm(Matrix<const T> a, Matrix<const T> b, Matrix<T> y, void* scratch);
 

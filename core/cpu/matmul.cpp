@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <numeric>
+#include <limits>
 
 #include "bytetape/core/cpu/activation.h"
 #include "bytetape/core/cpu/matrix_block.h"
@@ -11,43 +11,56 @@
 namespace bytetape::cpu::portable {
 namespace {
 
-/// Parts of y of the same size, one or several for each thread. They do not change the bits, as gemm() adds the
-/// products of each element in one order.
+constexpr std::int64_t div_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+/// Parts of y, which threads share. They do not change the bits, as gemm() adds the products of each element in one
+/// order.
 struct Parts {
   std::int64_t batch, m, n, k;
   std::int64_t rows, cols, down, across;  // of a part, and of the grid of parts of a matrix
-  int threads;
+  std::int64_t threads;
 
   explicit Parts(const MatmulArgs& args)
       : batch(args.y.shape[0]), m(args.y.shape[1]), n(args.y.shape[2]), k(args.a.shape[2]) {
-    constexpr double grain = 1 << 18;  // multiplications, which take longer than to start a thread
-    const double work = static_cast<double>(args.y.numel()) * static_cast<double>(k) / grain;
-    threads = static_cast<int>(std::clamp<double>(work, 1, num_threads()));
-    split(threads / std::gcd(batch, std::int64_t{threads}));
-    threads = static_cast<int>(std::min<std::int64_t>(threads, count()));
+    constexpr double grain = 1 << 18, least = 1 << 16;  // multiplications: a thread's, and those of a part
+    const double work = static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+    threads =
+        static_cast<std::int64_t>(std::clamp<double>(work * static_cast<double>(batch) / grain, 1, num_threads()));
+    const auto most = static_cast<std::int64_t>(std::clamp<double>(work / least, 1, static_cast<double>(threads)));
+    split(parts_of_matrix(most));
+    threads = std::min(threads, count());
   }
   std::int64_t count() const { return batch * down * across; }
 
  private:
-  /// Splits a matrix into `parts`, the closest to squares, or into fewer if they were smaller than a register block.
-  void split(std::int64_t parts) {
+  /// The smallest number of parts with which no thread has more than 9/8 of its share, or else the best number.
+  std::int64_t parts_of_matrix(std::int64_t most) const {
+    if (batch == 0) return 1;
     std::int64_t best = 1;
-    const auto edges = [&](std::int64_t d) { return m / d + n / (parts / d); };
-    for (std::int64_t d = 1; d <= parts; ++d)
-      if (parts % d == 0 && edges(d) < edges(best)) best = d;
-    constexpr std::int64_t row_step = 6, col_step = 16;
-    const auto part = [](std::int64_t size, std::int64_t count, std::int64_t step) {
-      return std::max(round_up((size + count - 1) / count, step), step);
+    const auto excess = [&](std::int64_t parts) {  // the largest load of a thread, relative to its share
+      return static_cast<double>(div_up(batch * parts, threads) * threads) / static_cast<double>(batch * parts);
     };
-    rows = part(m, best, row_step);
-    cols = part(n, parts / best, col_step);
-    down = (m + rows - 1) / rows;
-    across = (n + cols - 1) / cols;
+    for (std::int64_t parts = 1; parts <= most && excess(best) > 9.0 / 8; ++parts)
+      if (excess(parts) < excess(best)) best = parts;
+    return best;
+  }
+  /// Splits a matrix into at most so many parts, so that the largest one takes the least time.
+  void split(std::int64_t parts) {
+    constexpr std::int64_t row_step = 6, col_step = 16;  // whole register blocks, and cache lines of y
+    constexpr std::int64_t packing = 16;                 // time to pack an element, in multiplications
+    std::int64_t least = std::numeric_limits<std::int64_t>::max();
+    for (std::int64_t d = 1; d <= parts; ++d) {
+      const std::int64_t r = std::max(round_up(div_up(m, d), row_step), row_step),
+                         c = std::max(round_up(div_up(n, parts / d), col_step), col_step);
+      const std::int64_t time = std::min(r, m) * std::min(c, n) + packing * (std::min(r, m) + std::min(c, n));
+      if (time >= least) continue;
+      least = time;
+      rows = r, cols = c;
+    }
+    down = div_up(m, rows);
+    across = div_up(n, cols);
   }
 };
-
-/// A part of y is computed tile by tile if elements have to be converted. So the scratch is bounded.
-constexpr std::int64_t tile_rows = 120, tile_cols = 256, tile_depth = gemm_block_depth;
 
 /// Whether gemm() can read a and b, and add to y, where they are.
 template <class C>
@@ -57,21 +70,27 @@ bool is_direct(const MatmulArgs& args) {
          (y.strides[2] == 1 || y.shape[2] == 1);
 }
 
-/// The scratch of one thread: a tile of y, blocks of a and b converted to C, and the packed blocks of gemm().
+/// A part is computed in tiles, so that they stay in the cache until the activation. If elements have to be converted,
+/// tiles bound the scratch of a thread: a tile of y, blocks of a and b, and the packed blocks of gemm().
 template <class C>
-struct Scratch {
+struct Tile {
+  std::int64_t rows, cols, depth;
   std::size_t y = 0, a = 0, b = 0, gemm;  // bytes
-  Scratch(const Parts& p, const MatmulArgs& args) {
-    std::int64_t m = std::min(p.m, p.rows), n = std::min(p.n, p.cols), k = p.k;
+
+  Tile(const Parts& p, const MatmulArgs& args)
+      : rows(std::min(p.m, p.rows)), cols(std::min({p.n, p.cols, gemm_block_cols})), depth(p.k) {
     if (!is_direct<C>(args)) {
-      m = std::min(m, tile_rows), n = std::min(n, tile_cols), k = std::min(k, tile_depth);
-      y = aligned_bytes(static_cast<std::size_t>(m * n) * sizeof(C));
-      a = aligned_bytes(static_cast<std::size_t>(m * k) * sizeof(C));
-      b = aligned_bytes(static_cast<std::size_t>(k * n) * sizeof(C));
+      rows = std::min(rows, gemm_block_rows), depth = std::min(depth, gemm_block_depth);
+      y = bytes_of(rows, cols);
+      if (args.a.dtype != dtype_of<C>) a = bytes_of(rows, depth);
+      if (args.b.dtype != dtype_of<C>) b = bytes_of(depth, cols);
     }
-    gemm = gemm_scratch<C>(m, n, k);
+    gemm = gemm_scratch<C>(rows, cols, depth);
   }
   std::size_t bytes() const { return y + a + b + gemm; }
+  static std::size_t bytes_of(std::int64_t m, std::int64_t n) {
+    return aligned_bytes(static_cast<std::size_t>(m * n) * sizeof(C));
+  }
 };
 
 /// A block of the matrices at `index` of the batch.
@@ -90,7 +109,7 @@ struct Block {
   }
 };
 
-/// Sets `to` to what the products are added to.
+/// Sets `to` to the bias, the old y, or zeros.
 template <class C>
 void start(const MatmulArgs& args, const Block& block, Matrix<C> to) {
   if (args.bias.defined()) return copy(block.of(args.bias), view_of(to));
@@ -99,62 +118,64 @@ void start(const MatmulArgs& args, const Block& block, Matrix<C> to) {
 }
 
 template <class C>
-void compute_direct(const MatmulArgs& args, const Block& block, char* scratch) {
+void add_in_place(const MatmulArgs& args, const Block& block, char* scratch) {
   const View before = block.of(args.before_activation());
   const Matrix<C> y{before.as<C>(), block.rows, block.cols, before.strides[0], 1};
   if (!args.accumulates) start(args, block, y);
-  gemm<C>(matrix_of<C>(block.left(args.a, 0, args.a.shape[2])), matrix_of<C>(block.right(args.b, 0, args.a.shape[2])),
-          y, scratch);
+  const std::int64_t k = args.a.shape[2];
+  gemm<C>(matrix_of<C>(block.left(args.a, 0, k)), matrix_of<C>(block.right(args.b, 0, k)), y, scratch);
 }
 
 template <class C>
-void compute_tile(const MatmulArgs& args, const Block& block, const Scratch<C>& s, char* scratch) {
+void convert_and_add(const MatmulArgs& args, const Block& block, const Tile<C>& tile, char* scratch) {
   const Matrix<C> y = row_major(reinterpret_cast<C*>(scratch), block.rows, block.cols);
+  char *const a = scratch + tile.y, *const b = a + tile.a, *const packed = b + tile.b;
   start(args, block, y);
-  for (std::int64_t k = 0; k < args.a.shape[2]; k += tile_depth) {
-    const std::int64_t depth = std::min(tile_depth, args.a.shape[2] - k);
-    gemm<C>(load_block(block.left(args.a, k, depth), reinterpret_cast<C*>(scratch + s.y)),
-            load_block(block.right(args.b, k, depth), reinterpret_cast<C*>(scratch + s.y + s.a)), y,
-            scratch + s.y + s.a + s.b);
+  for (std::int64_t k = 0; k < args.a.shape[2]; k += tile.depth) {
+    const std::int64_t depth = std::min(tile.depth, args.a.shape[2] - k);
+    gemm<C>(load_block(block.left(args.a, k, depth), reinterpret_cast<C*>(a)),
+            load_block(block.right(args.b, k, depth), reinterpret_cast<C*>(b)), y, packed);
   }
   copy(view_of(y), block.of(args.before_activation()));
 }
 
 template <class C>
 void compute_part(const Parts& p, std::int64_t part, const MatmulArgs& args, char* scratch) {
+  const Tile<C> tile(p, args);
+  const bool direct = is_direct<C>(args);
   const std::int64_t row = part / p.across % p.down * p.rows, col = part % p.across * p.cols;
-  const Block all{part / (p.down * p.across), row, col, std::min(p.rows, p.m - row), std::min(p.cols, p.n - col)};
-  if (is_direct<C>(args)) {
-    compute_direct<C>(args, all, scratch);
-  } else {
-    const Scratch<C> s(p, args);
-    for (std::int64_t i = 0; i < all.rows; i += tile_rows)
-      for (std::int64_t j = 0; j < all.cols; j += tile_cols)
-        compute_tile<C>(
-            args, {all.index, row + i, col + j, std::min(tile_rows, all.rows - i), std::min(tile_cols, all.cols - j)},
-            s, scratch);
-  }
-  activate(args.activation, all.of(args.before_activation()), all.of(args.y));
+  const std::int64_t end_row = std::min(row + p.rows, p.m), end_col = std::min(col + p.cols, p.n);
+  for (std::int64_t i = row; i < end_row; i += tile.rows)
+    for (std::int64_t j = col; j < end_col; j += tile.cols) {
+      const Block block{part / (p.down * p.across), i, j, std::min(tile.rows, end_row - i),
+                        std::min(tile.cols, end_col - j)};
+      if (direct)
+        add_in_place<C>(args, block, scratch);
+      else
+        convert_and_add<C>(args, block, tile, scratch);
+      activate(args.activation, block.of(args.before_activation()), block.of(args.y));
+    }
 }
 
 Plan plan(const MatmulArgs& args) {
   const Parts parts(args);
   return visit_floating(args.y.dtype, [&](auto zero) -> Plan {
-    return {Scratch<compute_t<decltype(zero)>>(parts, args).bytes() * static_cast<std::size_t>(parts.threads)};
+    return {Tile<compute_t<decltype(zero)>>(parts, args).bytes() * static_cast<std::size_t>(parts.threads)};
   });
 }
 
 void matmul(const MatmulArgs& args, const Plan&, Workspace ws) {
   const Parts parts(args);
-  if (parts.count() == 0) return;
-  const std::size_t slice_bytes = ws.bytes / static_cast<std::size_t>(parts.threads);
+  const std::int64_t count = parts.count(), threads = parts.threads;
+  if (count == 0) return;
+  const std::size_t scratch_bytes = ws.bytes / static_cast<std::size_t>(threads);
   visit_floating(args.y.dtype, [&](auto zero) {
-    parallel_for(parts.threads, 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t thread = begin; thread < end; ++thread)
-        for (std::int64_t part = parts.count() * thread / parts.threads;
-             part < parts.count() * (thread + 1) / parts.threads; ++part)
-          compute_part<compute_t<decltype(zero)>>(
-              parts, part, args, static_cast<char*>(ws.data) + static_cast<std::size_t>(thread) * slice_bytes);
+    parallel_for(threads, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t thread = begin; thread < end; ++thread) {
+        char* const scratch = static_cast<char*>(ws.data) + static_cast<std::size_t>(thread) * scratch_bytes;
+        for (std::int64_t part = count * thread / threads; part < count * (thread + 1) / threads; ++part)
+          compute_part<compute_t<decltype(zero)>>(parts, part, args, scratch);
+      }
     });
   });
 }

@@ -19,7 +19,7 @@ V matrix_block(const V& x, std::initializer_list<std::int64_t> index, std::int64
   return V(data, x.dtype, x.device, {rows, cols}, {x.strides[lead], x.strides[lead + 1]});
 }
 
-/// Returns a row-major matrix without gaps as the output of a kernel.
+/// Returns a matrix as the output of a kernel.
 template <class C>
 View view_of(Matrix<C> x) {
   return View(x.data, dtype_of<C>, Device::cpu(), {x.rows, x.cols}, {x.row_step, x.col_step});

@@ -38,19 +38,27 @@ void store(const V& v, T* to) {
   std::memcpy(to, &v, sizeof v);
 }
 
-/// Computes y += a @ b for a (rows, k), with any steps, and b (k, vectors * vector_width). Each element of y gets one
-/// sum, which is added up in the order of k.
+/// Computes y += a @ b for a (rows, k), with any steps, and b (k, vectors * vector_width). The products of an element
+/// of y are added up in the order of k, and their sum is then added to the element. Compilers need the pragmas at -O2
+/// to keep the sums in registers.
 template <int rows, int vectors, class T>
 void add_block(const Matrix<const T>& a, const T* b, std::int64_t b_step, T* y, std::int64_t y_step) {
   Vector<T> sums[rows][vectors] = {};
+#pragma GCC unroll 8
+  for (int r = 0; r < rows; ++r) __builtin_prefetch(y + r * y_step, 1);
   const T* from = a.data;
   for (std::int64_t k = 0; k < a.cols; ++k, b += b_step, from += a.col_step) {
     Vector<T> row[vectors];
+#pragma GCC unroll 8
     for (int v = 0; v < vectors; ++v) row[v] = load(b + v * vector_width<T>);
+#pragma GCC unroll 8
     for (int r = 0; r < rows; ++r)
+#pragma GCC unroll 8
       for (int v = 0; v < vectors; ++v) sums[r][v] += from[r * a.row_step] * row[v];
   }
+#pragma GCC unroll 8
   for (int r = 0; r < rows; ++r)
+#pragma GCC unroll 8
     for (int v = 0; v < vectors; ++v) {
       T* const to = y + r * y_step + v * vector_width<T>;
       store(load(to) + sums[r][v], to);
@@ -65,7 +73,7 @@ void with_constant(int n, const F& f) {
   f(std::integral_constant<int, most>());
 }
 
-/// As add_block() for a.rows up to most_rows and `vectors` up to most_vectors.
+/// Calls add_block<rows, vectors>() for a.rows up to most_rows and `vectors` up to most_vectors.
 template <class T>
 void add_block(const Matrix<const T>& a, const T* b, std::int64_t b_step, int vectors, T* y, std::int64_t y_step) {
   with_constant<most_vectors>(vectors, [&](auto v) {

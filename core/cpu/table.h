@@ -15,7 +15,7 @@ const KernelTable& kernels();
 BYTETAPE_KERNEL_FAMILIES(BYTETAPE_FAMILY)
 #undef BYTETAPE_FAMILY
 
-// Kernels for every floating dtype, on Eigen.
+// Kernels for every floating dtype.
 namespace portable {
 const ConvKernels& conv_kernels();
 const MatmulKernels& matmul_kernels();

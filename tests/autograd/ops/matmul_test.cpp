@@ -175,17 +175,33 @@ TEST(MatmulKernels, AgreeOnEveryBias) {
   expect_both_alike(a, b, strided.read().expand({2, 9, 30}));
 }
 
-TEST(MatmulKernels, PortableBitsDoNotDependOnThreads) {
-  const int threads = num_threads();
-  const Tensor a = random_tensor({1, 300, 700}, DType::f32), b = random_tensor({1, 700, 600}, DType::f32);
+/// Results of the portable kernel with several numbers of threads, contiguous and with columns that are not.
+std::vector<std::vector<float>> portable_results(const Tensor& a, const Tensor& b) {
+  const std::int64_t batch = a.size(0), m = a.size(1), n = b.size(2);
   std::vector<std::vector<float>> results;
-  for (int n : {1, 2, 5}) {
-    set_num_threads(n);
-    results.push_back(run_both(a.read(), b.read(), {}, {1, 300, 600}, {}).portable.to_vector<float>());
-  }
-  set_num_threads(threads);
-  EXPECT_EQ(results[0], results[1]);
-  EXPECT_EQ(results[0], results[2]);
+  for (const int count : {1, 2, 5, 7, 16})
+    test::with_threads(count, [&] {
+      for (const Tensor& y : {empty({batch, m, n}, a.dtype()), transpose(empty({batch, n, m}, a.dtype()), 1, 2)}) {
+        test::run_planned(cpu::portable::matmul_kernels().matmul, {a.read(), b.read(), {}, y.write()});
+        results.push_back(y.to_vector<float>());
+      }
+    });
+  return results;
+}
+
+TEST(MatmulKernels, PortableBitsDoNotDependOnThreads) {
+  using Sizes = std::array<std::int64_t, 4>;  // batch, m, k, n
+  for (const DType t : {DType::f32, DType::f64, DType::bf16})
+    for (const auto& [batch, m, k, n] : {Sizes{1, 300, 700, 600}, {3, 64, 300, 70}, {16, 40, 90, 33}, {1, 1, 900, 700}})
+      for (const bool by_columns : {false, true}) {
+        const auto make = [&](std::int64_t rows, std::int64_t cols) {
+          return by_columns ? transpose(random_tensor({batch, cols, rows}, t), 1, 2)
+                            : random_tensor({batch, rows, cols}, t);
+        };
+        const auto results = portable_results(make(m, k), make(k, n));
+        for (const std::vector<float>& each : results)
+          EXPECT_EQ(each, results[0]) << to_string(t) << ", batch " << batch << ", by columns " << by_columns;
+      }
 }
 
 // A device whose product counts.

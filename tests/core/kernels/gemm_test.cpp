@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cmath>
+#include <limits>
 #include <random>
-#include <string>
 #include <vector>
 
 namespace bytetape::test {
@@ -91,6 +93,16 @@ TYPED_TEST(Gemm, BitsDoNotDependOnOtherRowsAndColumns) {
         }
       EXPECT_EQ(whole.values, parts.values) << static_cast<int>(of_a) << ", " << static_cast<int>(of_b);
     }
+}
+
+TYPED_TEST(Gemm, KeepsNegativeZerosInEveryColumn) {
+  using T = TypeParam;
+  constexpr std::int64_t n = 133;
+  const T tiny = std::numeric_limits<T>::min();
+  const std::vector<T> a{tiny}, b(n, -tiny);
+  std::vector<T> y(n, T{-0.0});
+  multiply<T>({a.data(), 1, 1, 1, 1}, {b.data(), 1, n, n, 1}, {y.data(), 1, n, n, 1});
+  for (const T each : y) EXPECT_EQ(std::signbit(each), std::signbit(y[0]));
 }
 
 TYPED_TEST(Gemm, ScratchIsBounded) {
