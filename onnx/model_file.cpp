@@ -139,9 +139,9 @@ void write_model(const std::string& path, const Graph& graph, bool external_data
     end = all.back().offset + x.nbytes();
     set_location(to, std::filesystem::path(path + ".data").filename().string(), all.back());
   }
-  if (external_data) write_external(path + ".data", all);
   check<ValueError>(model.ByteSizeLong() < most_file_bytes, "onnx::save: the file would have ", model.ByteSizeLong(),
                     " bytes, and an ONNX file holds less than 2 GB");
+  if (external_data) write_external(path + ".data", all);
   write_file(path, "an ONNX model", [&](std::ostream& out) {
     if (!model.SerializeToOstream(&out)) out.setstate(std::ios::failbit);
   });
