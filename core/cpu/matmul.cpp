@@ -4,6 +4,7 @@
 #include "bytetape/core/cpu/activation.h"
 #include "bytetape/core/cpu/matrix_block.h"
 #include "bytetape/core/cpu/parallel.h"
+#include "bytetape/core/cpu/register_block.h"
 #include "bytetape/core/integers.h"
 #include "bytetape/core/kernels/matmul.h"
 #include "bytetape/core/visit.h"
@@ -46,8 +47,8 @@ struct Parts {
   }
   /// Splits a matrix into at most so many parts, so that the largest one takes the least time.
   void split(std::int64_t parts) {
-    constexpr std::int64_t row_step = 6, col_step = 16;  // whole register blocks, and cache lines of y
-    constexpr std::int64_t packing = 16;                 // time to pack an element, in multiplications
+    constexpr std::int64_t row_step = most_rows, col_step = 16;  // whole register blocks, and cache lines of y
+    constexpr std::int64_t packing = 16;                         // time to pack an element, in multiplications
     std::int64_t least = std::numeric_limits<std::int64_t>::max();
     for (std::int64_t d = 1; d <= parts; ++d) {
       const std::int64_t r = std::max(round_up(div_up(m, d), row_step), row_step),
@@ -70,8 +71,9 @@ bool is_direct(const MatmulArgs& args) {
          (y.strides[2] == 1 || y.shape[2] == 1);
 }
 
-/// A part is computed in tiles, so that they stay in the cache until the activation. If elements have to be converted,
-/// tiles bound the scratch of a thread: a tile of y, blocks of a and b, and the packed blocks of gemm().
+/// A part is computed in tiles of a few columns, so that those of parts which are not tall stay in the cache until the
+/// activation. If elements have to be converted, tiles bound the scratch of a thread: a tile of y, blocks of a and b,
+/// and the packed blocks of gemm().
 template <class C>
 struct Tile {
   std::int64_t rows, cols, depth;

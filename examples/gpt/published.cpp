@@ -98,10 +98,10 @@ void generate_text(const PublishedRun& run, const Options& o) {
   const Device device = Device::parse(o.device);
   const data::BpeTokenizer tokenizer(run.tokenizer);
   const PublishedWeights weights(run.weights);
-  weights.check_names(weights.sizes(run.heads));
-  const std::int64_t vocabulary = weights.sizes(run.heads).vocabulary;
-  check<ValueError>(tokenizer.size() == vocabulary, "the tokenizer has ", tokenizer.size(),
-                    " tokens, but the weights are for ", vocabulary);
+  const GptSizes sizes = weights.sizes(run.heads);
+  weights.check_names(sizes);
+  check<ValueError>(tokenizer.size() == sizes.vocabulary, "the tokenizer has ", tokenizer.size(),
+                    " tokens, but the weights are for ", sizes.vocabulary);
   if (o.predict || device.is_meta) return predict_text(run, o, weights, tokenizer);
   memory::empty_cache(Device::cpu());  // what the file was read with
   std::optional<memory::Recording> recording;

@@ -200,17 +200,12 @@ def check_limits(page, expected):
     equal(abs(stretches[-1]["x"] - begins) < 3, True, f"the lower one begins with the third step, at {begins}: {stretches}")
 
 
-def why_no_advice(page):
-    """The reason that is given, if there is no advice."""
-    return texts(page, "#advice > p")
-
-
 def check_books(page):
     """What ledgers cannot know is not shown: times, who freed a block, who kept it for backward."""
     equal(texts(page, ".warning")[0].startswith("This report comes from the ledgers' logs. They do not have times"), True,
           "a warning")
     equal(page.evaluate("document.getElementById('axis').hidden"), True, "there is no axis of time")
-    equal(why_no_advice(page), ["None: the ledgers' logs do not have the ops that save tensors. A memory::Recording has."],
+    equal(texts(page, "#advice > p"), ["None: the ledgers' logs do not have the ops that save tensors. A memory::Recording has."],
           "why there is no advice")
     shows = lambda text: text in page.evaluate("document.body.innerText")
     for unit in ("ns", "µs", "ms"):

@@ -18,7 +18,9 @@ namespace {
 
 using Effects = std::vector<const CheckpointEffect*>;
 
-bool is_timed(const DeviceLog& device) { return !device.name.starts_with("meta"); }
+bool is_on_gpu(const DeviceLog& device) { return device.name.starts_with("cuda"); }
+/// Whether the host's times are those of the work: not on a GPU, whose kernels it only launches, nor on a meta device.
+bool has_host_times(const DeviceLog& device) { return !is_on_gpu(device) && !device.name.starts_with("meta"); }
 
 /// The effect that lowers the peak most in addition to `chosen`; null if none lowers it by at least `least`.
 const CheckpointEffect* best_beside(const Effects& chosen, const std::vector<CheckpointEffect>& all,
@@ -39,7 +41,7 @@ const CheckpointEffect* best_beside(const Effects& chosen, const std::vector<Che
   return best;
 }
 
-Advice advice_of(const Effects& effects, const RecordedStep& step, bool is_timed) {
+Advice advice_of(const Effects& effects, const RecordedStep& step, bool has_times) {
   Advice a{.modules = {}, .peak = step.peak(), .peak_then = step.peak_with(effects)};
   for (const CheckpointEffect* e : effects) {
     a.modules.push_back(e->module);
@@ -47,7 +49,7 @@ Advice advice_of(const Effects& effects, const RecordedStep& step, bool is_timed
   }
   const std::uint64_t forward = step.forward_time();
   if (forward) a.forward_time = static_cast<double>(*a.added_time) / static_cast<double>(forward);
-  if (!is_timed) a.forward_time.reset(), a.added_time.reset();
+  if (!has_times) a.forward_time.reset(), a.added_time.reset();
   return a;
 }
 
@@ -69,8 +71,6 @@ std::string against_limit(const Log& log, const DeviceLog& device, std::size_t p
   const std::size_t limit = failed_requests(device).back().shortage.limit;
   return fmt::format("; {} the limit of {}", peak <= limit ? "within" : "still above", format_bytes(limit));
 }
-
-bool is_on_gpu(const DeviceLog& device) { return device.name.starts_with("cuda"); }
 
 /// Steps that show how long forward of modules takes: on a GPU, those with device times, otherwise those in which
 /// modules ran, as they do not in a replay. Without the first one, which warms up, if there are others.
@@ -98,14 +98,13 @@ std::uint64_t median_of(const std::vector<StepTime>& steps, bool on_gpu, const F
   return times[times.size() / 2];
 }
 
-/// Replaces the host's times of one step, which may have been a slow one, by medians of all. On a GPU, these are device
-/// times; without them, the time is not known, because the host only launches the kernels.
+/// Replaces the times of one step, which may have been a slow one, by medians of all: of the host's times or, on a GPU,
+/// of device times.
 void take_medians(std::vector<Advice>& all, const Log& log, const DeviceLog& device) {
   const bool on_gpu = is_on_gpu(device);
-  if (on_gpu)
-    for (Advice& a : all) a.forward_time.reset(), a.added_time.reset();
+  if (!on_gpu && !has_host_times(device)) return;
   const std::vector<StepTime> steps = steps_with_times(log, on_gpu);
-  if (!is_timed(device) || steps.empty()) return;
+  if (steps.empty()) return;
   const std::uint64_t forward = median_of(steps, on_gpu, [](const OpTime& r) { return r.module || r.op; });
   if (forward == 0) return;
   for (Advice& a : all) {
@@ -137,11 +136,11 @@ std::vector<Advice> advise(const Log& log, const DeviceLog& device) {
   const std::vector<CheckpointEffect> effects = step.effects();
   std::vector<Advice> all;
   for (const CheckpointEffect& e : effects)
-    if (Advice a = advice_of({&e}, step, is_timed(device)); a.peak_then + worthwhile <= a.peak)
+    if (Advice a = advice_of({&e}, step, has_host_times(device)); a.peak_then + worthwhile <= a.peak)
       all.push_back(std::move(a));
   Effects chosen;
   while (const CheckpointEffect* best = best_beside(chosen, effects, step, worthwhile)) chosen.push_back(best);
-  if (chosen.size() > 1) all.push_back(advice_of(chosen, step, is_timed(device)));
+  if (chosen.size() > 1) all.push_back(advice_of(chosen, step, has_host_times(device)));
   take_medians(all, log, device);
   std::stable_sort(all.begin(), all.end(), [](const Advice& a, const Advice& b) {
     return std::pair(a.peak_then, a.forward_time) < std::pair(b.peak_then, b.forward_time);

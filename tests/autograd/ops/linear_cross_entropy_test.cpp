@@ -144,5 +144,14 @@ TEST(LinearCrossEntropy, WithoutGradientsTakesOneChunkAlone) {
   EXPECT_NEAR(loss, cross_entropy(linear(p.x, p.weight), p.target).item<double>(), 1e-5);
 }
 
+TEST(LinearCrossEntropy, TakesManyRowsOfAWideVocabularyAtOnce) {
+  const DefaultDevice here(Device::meta());
+  memory::reset_peaks();
+  const Tensor x = zeros({300, 2}), weight = zeros({std::int64_t{1} << 20, 2}), target = zeros({300}, DType::i64);
+  const NoGrad no_grad;
+  linear_cross_entropy(x, weight, target);
+  EXPECT_GE(memory::stats().allocated.peak, std::size_t{512} << 20) << "128 rows of 4 MiB";
+}
+
 }  // namespace
 }  // namespace bytetape
