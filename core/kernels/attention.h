@@ -69,7 +69,7 @@ struct AttentionArgs {
     return product_work(in.q.dtype, s.pairs() * (s.d + s.e));
   }
 };
-/// The gradients have the shapes of q, k and v, and any dense strides.
+/// The gradients have the shapes of q, k and v, and any strides without overlap.
 struct AttentionBackwardArgs {
   AttentionInputs in;
   ConstView y, shift, factor, gy;

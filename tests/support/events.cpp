@@ -17,4 +17,20 @@ std::vector<memory::Event> record_events(Device device, const std::function<void
   return std::move(s.events);
 }
 
+Allocations allocations_of(Device device, const std::function<void()>& program) {
+  memory::reset_log(device);
+  program();
+  const memory::Snapshot s = memory::snapshot(device);
+  EXPECT_EQ(s.dropped, 0u);
+  Allocations all;
+  for (const memory::Event& e : s.events) {
+    if (e.kind != memory::EventKind::alloc) continue;
+    if (e.role == memory::Role::workspace)
+      all.workspaces += e.requested;
+    else
+      all.tensors.push_back(e.requested);
+  }
+  return all;
+}
+
 }  // namespace bytetape::test

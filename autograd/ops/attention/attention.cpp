@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -26,6 +27,8 @@ namespace bytetape {
 using enum AttributeType;
 
 namespace {
+
+constinit std::atomic<bool> fused_by_default{true};
 
 /// Returns an uninitialised tensor like x (b, h, n, d) with `width` columns. Heads stay inside the tokens if they are
 /// in x, so that joining the heads needs no copy.
@@ -219,6 +222,9 @@ Tensor log_sum_exp_like(const Tensor& q) {
 }
 
 }  // namespace
+
+bool fused_attention() { return fused_by_default.load(std::memory_order_relaxed); }
+void set_fused_attention(bool on) { fused_by_default.store(on, std::memory_order_relaxed); }
 
 constexpr OpDefinition attention_op{.name = "scaled_dot_product_attention",
                                     .inputs = {"q", "k", "v", "mask"},

@@ -6,6 +6,11 @@
 
 namespace bytetape {
 
+/// Whether AttentionOptions::fused is true unless given, in layers too (torch.backends.cuda.enable_cudnn_sdp). Holds
+/// for all threads. Default: true.
+bool fused_attention();
+void set_fused_attention(bool on);
+
 /// The arguments of torch.nn.functional.scaled_dot_product_attention.
 struct AttentionOptions {
   /// Broadcasts to (b, h, n, m), the shape of the scores. A bool mask is true where a query may attend to a key. A
@@ -15,7 +20,7 @@ struct AttentionOptions {
   double dropout = 0;                           ///< the probability that an attention weight is dropped
   std::optional<double> scale = {};             ///< default: 1 / sqrt(d)
   Generator* generator = &default_generator();  ///< draws the dropout
-  bool fused = true;                            ///< on a GPU, use fused kernels if they take the arguments
+  bool fused = fused_attention();               ///< on a GPU, use fused kernels if they take the arguments
 };
 
 /// Computes dropout(softmax(scale q k^T + mask)) v (torch.nn.functional.scaled_dot_product_attention; Vaswani et al.,

@@ -5,10 +5,12 @@
 #include <numeric>
 
 #include "bytetape/autograd/engine.h"
+#include "bytetape/autograd/gradcheck.h"
 #include "bytetape/autograd/ops.h"
 #include "bytetape/core/factories.h"
 #include "bytetape/core/memory/ledger/names.h"
 #include "bytetape/core/memory/stats.h"
+#include "tests/support/events.h"
 #include "tests/support/expect.h"
 #include "tests/support/memory.h"
 #include "tests/support/random.h"
@@ -50,6 +52,16 @@ TEST(Attention, IsExactIfAFloatMaskIsLowForAllKeys) {
   const auto expected = results(matmul(softmax(scores, -1), wide[2]), wide, gy);
   for (std::size_t i = 0; i < actual.size(); ++i)
     EXPECT_TRUE(test::all_close(to(actual[i], DType::f64), expected[i], 1e-5, 1e-5)) << i;
+}
+
+TEST(Attention, TakesTheDefaultOfFusedFromTheSetting) {
+  EXPECT_TRUE(fused_attention());
+  EXPECT_TRUE(AttentionOptions{}.fused);
+  set_fused_attention(false);
+  EXPECT_FALSE(AttentionOptions{}.fused);
+  EXPECT_TRUE(AttentionOptions{.fused = true}.fused) << "the option has priority";
+  set_fused_attention(true);
+  EXPECT_TRUE(AttentionOptions{}.fused);
 }
 
 // Threads share the tiles of the heads that are left over.
@@ -125,6 +137,46 @@ TEST(Attention, OfQueriesWithoutKeysHasSecondDerivatives) {
     const std::vector<Tensor> whole = second(q, mask, seed), others = second(rows(q), of_others, rows(seed));
     for (std::size_t i = 0; i < whole.size(); ++i) EXPECT_TRUE(test::all_close(whole[i], others[i], 1e-10, 1e-10)) << i;
   }
+}
+
+// A projection of each token, (b, n, 3 h d): q, k and v are views of it, and so are their gradients.
+TEST(Attention, PackedProjectionsNeedNoCopies) {
+  const std::int64_t b = 2, n = 5, h = 3, d = 4;
+  const auto heads = [=](const Tensor& part) { return transpose(view(part, {b, n, h, d}), 1, 2); };
+  const auto attend = [=](const std::vector<Tensor>& parts) {
+    return scaled_dot_product_attention(heads(parts[0]), heads(parts[1]), heads(parts[2]), {.causal = true});
+  };
+  const auto of_chunks = [=](const std::vector<Tensor>& x) { return attend(chunk(x[0], 3, -1)); };
+  const auto of_slices = [=](const std::vector<Tensor>& x) {
+    const Tensor slices = view(x[0], {b, n, 3, h, d});
+    return attend({select(slices, 2, 0), select(slices, 2, 1), select(slices, 2, 2)});
+  };
+  const std::vector<Tensor> qkv{test::random_leaf({b, n, 3 * h * d})};
+  for (const auto& f : {TensorFunction(of_chunks), TensorFunction(of_slices)}) {
+    const GradcheckResult result = gradcheck(f, qkv);
+    EXPECT_TRUE(result) << result.message;
+  }
+
+  std::vector<Tensor> leaves;
+  for (const Tensor& part : chunk(qkv[0].detach(), 3, -1)) leaves.push_back(contiguous(part).set_requires_grad());
+  const Tensor gy = test::random_tensor({b, h, n, d});
+  Tensor y, z, g;
+  std::vector<Tensor> joined;
+  const auto allocations = [](const auto& f) { return test::allocations_of(Device::cpu(), f); };
+  const auto of_leaves = allocations([&] { z = attend(leaves); }),
+             of_grads = allocations([&] { joined = grad({z}, leaves, {.seeds = {gy}}); }),
+             of_view = allocations([&] { y = of_slices(qkv); }), forward = allocations([&] { y = of_chunks(qkv); }),
+             backward = allocations([&] { g = grad({y}, qkv, {.seeds = {gy}})[0]; });
+  EXPECT_EQ(y.to_vector<double>(), z.to_vector<double>());
+  EXPECT_EQ(g.to_vector<double>(), cat(joined, 2).to_vector<double>());
+  const std::uint64_t part = b * n * h * d * sizeof(double), log_sum = b * h * n * sizeof(double);
+  for (const test::Allocations& a : {forward, of_view}) {
+    EXPECT_EQ(a.tensors, (std::vector{part, log_sum, log_sum}));
+    EXPECT_EQ(a.workspaces, of_leaves.workspaces) << "which have no copies";
+  }
+  EXPECT_EQ(of_grads.tensors, (std::vector{part, part, part}));
+  EXPECT_EQ(backward.tensors, (std::vector{3 * part})) << "gradients side by side";
+  EXPECT_EQ(backward.workspaces, of_grads.workspaces);
 }
 
 TEST(Attention, NamesTheLogSumExpOnTheLedger) {

@@ -78,8 +78,8 @@ TEST_F(CudaCachedAttentionSizes, ReadsAnyStrides) {
     const std::int64_t d = 64, capacity = 600;
     const Tensor q = random_tensor({1, 4, 3, d}, DType::bf16), k = random_tensor({1, 4, 3, d}, DType::bf16);
     const Tensor keys = random_tensor({1, 4, capacity, d}, DType::bf16), positions = full({1}, 500, DType::i64);
-    const auto strided = [&](const Tensor& v) {
-      return transpose(contiguous(transpose(v, from, to_dim)), from, to_dim);
+    const auto strided = [a = from, b = to_dim](const Tensor& v) {
+      return transpose(contiguous(transpose(v, a, b)), a, b);
     };
     const auto on = [](const Tensor& v) { return to(v, gpu); };
     const Tensor same = cached_attention(on(q), on(k), on(k), on(keys), clone(on(keys)), on(positions));

@@ -9,6 +9,7 @@
 #include "bytetape/bytetape.h"
 #include "tests/cuda/attention/expect_tensors.h"
 #include "tests/cuda/gpu.h"
+#include "tests/support/events.h"
 #include "tests/support/expect.h"
 #include "tests/support/random.h"
 
@@ -54,8 +55,8 @@ TEST_F(CudaFusedAttention, EqualsF64) {
     for (const auto& [dtype, tolerance] : {std::pair{DType::bf16, 2e-2}, {DType::f16, 4e-3}}) {
       SCOPED_TRACE(detail::concat(dtype, " b", c.b, " h", c.h, " g", c.g, " n", c.n, " m", c.m, " d", c.d, " e", c.e,
                                   c.causal ? " causal" : ""));
-      const auto heads = [&](std::int64_t count, std::int64_t tokens, std::int64_t width) {
-        return to(transpose(random_tensor({c.b, tokens, count, width}, dtype), 1, 2), gpu);
+      const auto heads = [&, t = dtype](std::int64_t count, std::int64_t tokens, std::int64_t width) {
+        return to(transpose(random_tensor({c.b, tokens, count, width}, t), 1, 2), gpu);
       };
       const std::vector<Tensor> values{heads(c.h, c.n, c.d), heads(c.g, c.m, c.d), heads(c.g, c.m, c.e)};
       const Tensor gy = heads(c.h, c.n, c.e);
@@ -110,21 +111,40 @@ TEST_F(CudaFusedAttention, GivesEachGradientWithoutTheOthers) {
 
 TEST_F(CudaFusedAttention, PackedProjectionsNeedNoCopies) {
   const Tensor qkv = to(random_tensor({2, 48, 3 * 4 * 32}, DType::bf16), gpu).set_requires_grad();
-  const auto attend = [](const Tensor& x) {
+  const auto heads = [](const Tensor& part) { return transpose(view(part, {2, 48, 4, 32}), 1, 2); };
+  const auto attend = [&](const Tensor& x) {
     const std::vector<Tensor> parts = chunk(x, 3, -1);
-    const auto heads = [](const Tensor& part) { return transpose(view(part, {2, 48, 4, 32}), 1, 2); };
     return scaled_dot_product_attention(heads(parts[0]), heads(parts[1]), heads(parts[2]), {.causal = true});
   };
-  const Tensor y = attend(qkv), gy = to(random_tensor(y.shape(), DType::bf16), gpu);
+  Tensor y = attend(qkv);
+  const Tensor gy = to(random_tensor(y.shape(), DType::bf16), gpu);
   const Tensor packed = grad({y}, {qkv}, {.seeds = {gy}})[0];
   std::vector<Tensor> leaves;
-  for (const Tensor& part : chunk(qkv.detach(), 3, -1))
-    leaves.push_back(contiguous(transpose(view(part, {2, 48, 4, 32}), 1, 2)).set_requires_grad());
-  const Tensor z = scaled_dot_product_attention(leaves[0], leaves[1], leaves[2], {.causal = true});
+  for (const Tensor& part : chunk(qkv.detach(), 3, -1)) leaves.push_back(contiguous(heads(part)).set_requires_grad());
+  const auto attend_to_leaves = [&] {
+    return scaled_dot_product_attention(leaves[0], leaves[1], leaves[2], {.causal = true});
+  };
+  Tensor z = attend_to_leaves();
   std::vector<Tensor> joined;
   for (const Tensor& g : grad({z}, leaves, {.seeds = {gy}}))
     joined.push_back(reshape(transpose(g, 1, 2), {2, 48, 4 * 32}));
   expect_equal({packed, y.detach()}, {cat(joined, 2), z.detach()});
+
+  const Tensor wide = to(qkv, DType::f64).detach().set_requires_grad(), expected = attend(wide);
+  expect_close(packed, grad({expected}, {wide}, {.seeds = {to(gy, DType::f64)}})[0], 2e-2);
+
+  // The graphs of cuDNN exist by now.
+  const auto bytes = [](const Tensor& x) { return static_cast<std::uint64_t>(x.nbytes()); };
+  const std::uint64_t part = bytes(y), log_sum = 2 * 4 * 48 * sizeof(float);
+  const Allocations of_leaves = allocations_of(gpu, [&] { z = attend_to_leaves(); }),
+                    of_grads = allocations_of(gpu, [&] { grad({z}, leaves, {.seeds = {gy}}); }),
+                    forward = allocations_of(gpu, [&] { y = attend(qkv); }),
+                    backward = allocations_of(gpu, [&] { grad({y}, {qkv}, {.seeds = {gy}}); });
+  EXPECT_EQ(forward.tensors, (std::vector{part, log_sum, log_sum}));
+  EXPECT_EQ(forward.workspaces, of_leaves.workspaces) << "which have no copies";
+  EXPECT_EQ(of_grads.tensors, (std::vector{part, part, part}));
+  EXPECT_EQ(backward.tensors, (std::vector{bytes(qkv)})) << "gradients side by side";
+  EXPECT_EQ(backward.workspaces, of_grads.workspaces);
 }
 
 TEST_F(CudaFusedAttention, CapturedEqualsPlain) {
@@ -145,6 +165,26 @@ TEST_F(CudaFusedAttention, IsLeftOutIfTheOptionSaysSo) {
                products = scaled_dot_product_attention(q, q, q, {.causal = true, .fused = false});
   expect_close(fused, products, 2e-2);
   EXPECT_NE(fused.to_vector<double>(), products.to_vector<double>()) << "other kernels round otherwise";
+}
+
+TEST_F(CudaFusedAttention, IsLeftOutInLayersIfTheSettingSaysSo) {
+  nn::MultiheadAttention layer(32, 2);
+  layer.to(gpu, DType::bf16);
+  const Tensor x = to(random_tensor({2, 17, 32}, DType::bf16), gpu).set_requires_grad();
+  const auto results = [&] {
+    const Tensor y = layer(x, x, x);
+    return std::vector<Tensor>{y.detach(), grad({y}, {x}, {.seeds = {ones_like(y)}})[0]};
+  };
+  const std::vector<Tensor> fused = results();
+  set_fused_attention(false);
+  const std::vector<Tensor> products = results();
+  set_fused_attention(true);
+  const std::vector<Tensor> again = results();
+  for (std::size_t i = 0; i < fused.size(); ++i) {
+    expect_close(products[i], fused[i], 2e-2);
+    EXPECT_NE(products[i].to_vector<double>(), fused[i].to_vector<double>()) << "other kernels round otherwise";
+    EXPECT_EQ(again[i].to_vector<double>(), fused[i].to_vector<double>());
+  }
 }
 
 }  // namespace
