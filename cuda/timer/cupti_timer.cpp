@@ -114,46 +114,40 @@ void CuptiTimer::register_once() {
 
 void CuptiTimer::begin() {
   pending_.clear();
-  guarded([&] {
-    collect(true);
-    watch_launches(true);
-  });
+  guarded([&] { collect(true); });
 }
 
-// Work that was launched may still run. Its records are collected until it is done, so that none is lost.
+// Work that was launched may still run. CUPTI makes its records all the same, and those of later steps, which the host
+// may launch long before they run, would slow them.
 void CuptiTimer::end() {
   guarded([&] {
-    watch_launches(false);
+    collect(false);
+    has_records_ = true;
     pending_.mark();
   });
 }
 
-// Takes records before and after the collection ends: those of timed steps are complete before. Within a timed step,
-// takes those that are complete so far.
+// Within a timed step, leaves records to CUPTI, which delivers full buffers, because taking them would slow the step.
 void CuptiTimer::poll() {
-  if (!collects_ || (!watches_ && !pending_.is_done())) return;
+  if (collects_ || !has_records_ || !pending_.is_done()) return;
   guarded([&] {
     take_records(0);
-    if (watches_) return;
-    collect(false);
-    take_records(0);
+    has_records_ = false;
   });
 }
 
-// A forced flush takes records of later work too, which has not ended and is left out.
 void CuptiTimer::flush() {
   guarded([&] {
-    if (watches_) pending_.mark();
+    if (collects_) pending_.mark();
     pending_.wait();
-    take_records(watches_ ? 0 : CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
-    if (!watches_) collect(false);
+    take_records(collects_ ? 0 : CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
   });
 }
 
 void CuptiTimer::stop() {
   running = nullptr;
-  guarded([&] { watch_launches(false); });
   guarded([&] { collect(false); });
+  has_records_ = false;
   pending_.clear();
   {
     const std::lock_guard lock(mutex_);
@@ -164,19 +158,15 @@ void CuptiTimer::stop() {
   if (const std::exception_ptr failure = take_failure()) std::rethrow_exception(failure);
 }
 
-void CuptiTimer::watch_launches(bool on) {
-  if (std::exchange(watches_, on) == on) return;
-  for (const auto& [domain, id] : launches_)
-    check_cupti(cupti().EnableCallback(on, subscriber_, domain, id), "watch launches");
-}
-
+/// Begins or ends the collection of records and of the scopes of launches.
 void CuptiTimer::collect(bool on) {
   if (std::exchange(collects_, on) == on) return;
   CUptiResult first_failure = CUPTI_SUCCESS;
-  for (const CUpti_ActivityKind kind : kinds) {  // all of them, so that none stays on after a failure
-    const CUptiResult status = (on ? cupti().ActivityEnable : cupti().ActivityDisable)(kind);
+  const auto note = [&](CUptiResult status) {  // goes on, so that nothing stays on after a failure
     if (first_failure == CUPTI_SUCCESS) first_failure = status;
-  }
+  };
+  for (const CUpti_ActivityKind kind : kinds) note((on ? cupti().ActivityEnable : cupti().ActivityDisable)(kind));
+  for (const auto& [domain, id] : launches_) note(cupti().EnableCallback(on, subscriber_, domain, id));
   check_cupti(first_failure, "time work");
 }
 

@@ -45,7 +45,6 @@ class CuptiTimer final : public memory::DeviceTimer {
 
  private:
   void register_once();
-  void watch_launches(bool on);
   void collect(bool on);
   void take_records(std::uint32_t flags);
   void note_failure();
@@ -53,8 +52,8 @@ class CuptiTimer final : public memory::DeviceTimer {
 
   std::vector<LaunchCall> launches_;
   CUpti_SubscriberHandle subscriber_ = nullptr;
-  bool is_registered_ = false, watches_ = false, collects_ = false;
-  PendingWork pending_;  // work of timed steps. Records are collected until it is done
+  bool is_registered_ = false, collects_ = false, has_records_ = false;
+  PendingWork pending_;  // work of timed steps, whose records are taken once it is done
 
   LaunchScopes scopes_;
   std::mutex mutex_;  // guards the members below
