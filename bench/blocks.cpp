@@ -1,5 +1,5 @@
-// Times attention and recurrent layers alone, as bench/pytorch/blocks.py does with PyTorch. Prints a JSON line for
-// each.
+// Times attention, embeddings and recurrent layers alone, as bench/pytorch/blocks.py does with PyTorch. Prints a JSON
+// line for each.
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -50,6 +50,13 @@ void attention(std::int64_t batch, std::int64_t heads) {
   });
 }
 
+/// Times the gradient of GPT-2's token embedding, which is f32 under Autocast too. The lookup takes a small part.
+void token_embedding(const std::string& kind, const Tensor& tokens) {
+  const Tensor weight = randn({50304, 768}).set_requires_grad(), gy = randn({tokens.size(0), tokens.size(1), 768});
+  print("embedding_" + kind + "_forward_backward", 0,
+        [&] { return grad({embedding(tokens, weight)}, {weight}, {.seeds = {gy}}); });
+}
+
 /// Times a recurrent layer of width 512 over 128 steps, forward and backward.
 template <class Layer>
 void recurrent(const std::string& name, std::int64_t batch) {
@@ -68,11 +75,11 @@ void recurrent(const std::string& name, std::int64_t batch) {
 
 int main(int argc, char** argv) {
   share_cores(argv);
-  CLI::App app{"Times attention and recurrent layers; prints a JSON line for each."};
+  CLI::App app{"Times attention, embeddings and recurrent layers; prints a JSON line for each."};
   std::string device = "cuda";
   std::int64_t batch = 16, rows = 64;
   app.add_option("--device", device, "cpu or cuda; default: cuda");
-  app.add_option("--batch", batch, "of attention; default: 16")->check(CLI::PositiveNumber);
+  app.add_option("--batch", batch, "of attention and embeddings; default: 16")->check(CLI::PositiveNumber);
   app.add_option("--rows", rows, "batch of recurrent layers; default: 64")->check(CLI::PositiveNumber);
   CLI11_PARSE(app, argc, argv);
   return bench::run("blocks", [&] {
@@ -81,6 +88,8 @@ int main(int argc, char** argv) {
     manual_seed(0);
     attention(batch, 32);
     attention(batch, 16);
+    token_embedding("random", randint(0, 50257, {batch, 1024}));
+    token_embedding("one_token", zeros({batch, 1024}, DType::i64));
     recurrent<nn::LSTM>("lstm", rows);
     recurrent<nn::GRU>("gru", rows);
   });

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <ctime>
 #include <iostream>
+#include <limits>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -36,6 +37,15 @@ std::string exchange(const bench::Ranks& ranks) {
   if (ranks.are_alone) return "none";
   return detail::concat(ranks.sharded ? ranks.sharded->parameter_dtype.value_or(DType::f32)
                                       : ranks.data_parallel.exchange_dtype);
+}
+
+/// Sets the rows of the token embedding, if the workload is a GPT-2. Returns whether it is one.
+bool set_vocabulary(bench::Workload& w, std::int64_t vocabulary) {
+  if (!w.name.starts_with("gpt2_")) return false;
+  examples::GptSizes sizes = w.name.starts_with("gpt2_l2_") ? bench::gpt2_l2 : bench::gpt2;
+  sizes.vocabulary = vocabulary;
+  w.model = bench::gpt(sizes);
+  return true;
 }
 
 /// The bytes that this process uses on the device beyond the ledger, or null if they are unknown.
@@ -133,6 +143,10 @@ int main(int argc, char** argv) {
       ->allow_extra_args(false)
       ->check(CLI::IsMember({"eager", "graph"}));
   app.add_flag("--recompute", recomputes, "save less for backward, which recomputes it");
+  std::optional<std::int64_t> vocabulary;
+  app.add_option("--vocabulary", vocabulary,
+                 "rows of the GPT-2s' token embedding, at least GPT-2's 50257; default: 50304, padded")
+      ->check(CLI::Range(bench::gpt2_tokens, std::numeric_limits<std::int64_t>::max()));
   app.add_flag("--tune", tunes,
                "try all algorithms that cuBLASLt and cuDNN propose; print lines for cuda/matmul/ranks.inc");
   app.add_option("--workspace-cap", workspace_cap,
@@ -174,13 +188,18 @@ int main(int argc, char** argv) {
     const auto is_measured = [&](const bench::Workload& w) {
       return (w.precision == "fp32") == (on.type == DeviceType::cpu);
     };
-    for (const bench::Workload& w : bench::workloads()) {
+    for (bench::Workload w : bench::workloads()) {
       const bool is_named = std::find(names.begin(), names.end(), w.name) != names.end();
       if (!is_named && !(names.empty() && is_measured(w))) continue;
-      if (on.is_meta) std::cout << predict(w, on, recomputes, ranks, world_size).dump() << std::endl;
+      const bool has_vocabulary = vocabulary && set_vocabulary(w, *vocabulary);
+      const auto print = [&](nlohmann::ordered_json line) {
+        if (has_vocabulary) line["vocabulary"] = *vocabulary;
+        std::cout << line.dump() << std::endl;
+      };
+      if (on.is_meta) print(predict(w, on, recomputes, ranks, world_size));
       for (const std::string& mode : on.is_meta ? std::vector<std::string>() : modes) {
         const auto line = measure(w, mode, recomputes, ranks);
-        if (dist::init().rank() == 0) std::cout << line.dump() << std::endl;
+        if (dist::init().rank() == 0) print(line);
       }
     }
     std::cout << cuda::tuned();

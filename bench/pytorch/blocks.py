@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Times attention and recurrent layers alone, as bench/blocks does. Prints a JSON line for each. Attention runs with
-cuDNN, with deterministic algorithms in backward, and with FlashAttention.
+"""Times attention, embeddings and recurrent layers alone, as bench/blocks does. Prints a JSON line for each. Attention
+runs with cuDNN, with deterministic algorithms in backward, and with FlashAttention.
 usage: bench/pytorch/blocks.py [--device cuda] [--batch 16] [--rows 64]
 """
 import argparse
@@ -66,6 +66,17 @@ def attention(batch, heads, device):
         torch.use_deterministic_algorithms(False)
 
 
+def token_embedding(kind, tokens):
+    """Times the gradient of GPT-2's token embedding, which is f32 under autocast too. The lookup takes a small part."""
+    weight = torch.randn(50304, 768, device=tokens.device, requires_grad=True)
+    gy = torch.randn(*tokens.shape, 768, device=tokens.device)
+
+    def both():
+        torch.autograd.grad(F.embedding(tokens, weight), weight, gy)
+
+    measure(f'embedding_{kind}_forward_backward', 0, both, tokens.device.type)
+
+
 def recurrent(name, kind, rows, device):
     steps, width = 128, 512
     layer = kind(width, width).to(device)
@@ -95,6 +106,8 @@ def main():
     if a.device == 'cuda':
         for heads in (32, 16):
             attention(a.batch, heads, a.device)
+    token_embedding('random', torch.randint(0, 50257, (a.batch, 1024), device=a.device))
+    token_embedding('one_token', torch.zeros(a.batch, 1024, dtype=torch.long, device=a.device))
     recurrent('lstm', torch.nn.LSTM, a.rows, a.device)
     recurrent('gru', torch.nn.GRU, a.rows, a.device)
 
