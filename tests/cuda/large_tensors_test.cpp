@@ -1,68 +1,15 @@
-// Tensors of more than 2^31 elements, and more than 2^32 bytes. The rows before and behind that place, and the last
-// ones, must be what the op computes of those rows alone.
-#include "bytetape/bytetape.h"
-#include "tests/cuda/gpu.h"
-#include "tests/support/expect.h"
+// Ops on tensors of more than 2^31 elements.
+#include "tests/cuda/large_tensors.h"
 
 namespace bytetape::test {
 namespace {
-
-constexpr std::int64_t columns = 1024, far = (std::int64_t{1} << 31) / columns;  // row `far` begins at element 2^31
-constexpr std::int64_t rows = far + 2125, window = 100;
-
-class CudaLargeTensors : public GpuTest {
- protected:
-  void SetUp() override {
-    GpuTest::SetUp();
-    if (IsSkipped()) return;
-    if (cuda::mem_get_info(gpu.index).free < std::size_t{45} << 30) GTEST_SKIP() << "needs 45 GB of the GPU's memory";
-    manual_seed(3);
-  }
-  void TearDown() override {
-    if (!IsSkipped()) memory::empty_cache(gpu);  // for other processes
-  }
-  static Tensor draw(const Shape& shape, DType dtype = DType::bf16) { return randn(shape, dtype, gpu); }
-};
-
-/// The value and the gradient of an op.
-struct Result {
-  Tensor y, grad;
-};
-/// A gradient that is no function of y, so that norms pass something on: -1, 0, 1, -1, ... along the last dim.
-Tensor seed_for(const Tensor& y) {
-  if (y.rank() < 2) return ones_like(y);
-  std::vector<float> pattern;
-  for (std::int64_t i = 0; i < y.shape().back(); ++i) pattern.push_back(static_cast<float>(i % 3 - 1));
-  return contiguous(expand(to(to(from_vector(pattern), y.device()), y.dtype()), y.shape()));
-}
-using Function = std::function<Tensor(const Tensor&)>;
-Result evaluate(const Function& f, const Tensor& leaf) {
-  const Tensor x = leaf.detach().set_requires_grad();
-  const Tensor y = f(x);
-  if (!y.requires_grad()) return {y, {}};
-  y.backward(seed_for(y));
-  return {y.detach(), x.grad()};
-}
-
-/// Whether an op computes each of the rows as of a part of them.
-void expect_rows(const std::string& name, const Function& f, const Tensor& x) {
-  SCOPED_TRACE(name);
-  const Result all = evaluate(f, x);
-  for (const std::int64_t first : {std::int64_t{0}, far - window / 2, rows - window}) {
-    const auto part = [&](const Tensor& t) { return to(clone(narrow(t, 0, first, window)), DType::f32); };
-    const Result alone = evaluate(f, clone(narrow(x, 0, first, window)));
-    EXPECT_TRUE(all_close(part(all.y), to(alone.y, DType::f32), 0.02, 2e-3)) << "from row " << first;
-    if (!all.grad.defined()) continue;
-    EXPECT_TRUE(all_close(part(all.grad), to(alone.grad, DType::f32), 0.02, 2e-3)) << "gradient from row " << first;
-  }
-}
 
 TEST_F(CudaLargeTensors, OfOpsOnRows) {
   const Tensor x = draw({rows, columns}), weight = draw({8, columns}) * 0.03,
                ones_of_row = ones(columns, DType::bf16, gpu);
   const Tensor turned = flip(arange(columns, DType::i64, gpu), {0});
   const auto of_row = [&](const Tensor& t) { return expand(unsqueeze(turned, 0), t.shape()); };
-  const std::vector<std::pair<std::string, Function>> ops{
+  const std::vector<std::pair<std::string, LargeFunction>> ops{
       {"gelu", [](const Tensor& t) { return gelu(t); }},
       {"softplus", [](const Tensor& t) { return softplus(t); }},
       {"round", [](const Tensor& t) { return round(t); }},
@@ -80,6 +27,10 @@ TEST_F(CudaLargeTensors, OfOpsOnRows) {
       {"rms_norm", [&](const Tensor& t) { return rms_norm(t, {columns}, ones_of_row); }},
       {"flip", [](const Tensor& t) { return flip(t, {1}); }},
       {"roll", [](const Tensor& t) { return roll(t, {5}, {1}); }},
+      {"transpose",
+       [](const Tensor& t) {
+         return contiguous(transpose(view(t, {-1, 32, 32}), 1, 2));
+       }},
       {"tril",
        [](const Tensor& t) {
          return tril(view(t, {-1, 32, 32}));
@@ -148,8 +99,8 @@ TEST_F(CudaLargeTensors, OfAttention) {
   constexpr std::int64_t batch = 2049, heads = 16, tokens = 1024, size = 64;
   const Tensor x = draw({batch, heads, tokens, size});
   const auto last = [](const Tensor& t) { return to(clone(narrow(t, 0, t.size(0) - 1, 1)), DType::f32); };
-  const Function f = [](const Tensor& t) { return scaled_dot_product_attention(t, t, t, {.causal = true}); };
-  const Result all = evaluate(f, x), alone = evaluate(f, clone(narrow(x, 0, batch - 1, 1)));
+  const LargeFunction f = [](const Tensor& t) { return scaled_dot_product_attention(t, t, t, {.causal = true}); };
+  const LargeResult all = evaluate_large(f, x), alone = evaluate_large(f, clone(narrow(x, 0, batch - 1, 1)));
   EXPECT_TRUE(all_close(last(all.y), to(alone.y, DType::f32), 0.02, 0.02));
   EXPECT_TRUE(all_close(last(all.grad), to(alone.grad, DType::f32), 0.02, 0.05));
 }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "bytetape/autograd/engine.h"
 #include "bytetape/core/device/backend.h"
 #include "tests/cuda/gpu.h"
 #include "tests/ops/evaluate.h"
@@ -68,6 +69,48 @@ TEST_P(CudaOp, AgreesWithTheCpu) {
       const Arrays rounded = rounded_to(dtype, inputs, values);
       EXPECT_TRUE(near(evaluate(row(), inputs, rounded, dtype, gpu), evaluate(row(), inputs, rounded, DType::f64),
                        most * row().tolerance));
+    }
+  });
+}
+
+/// Returns the recorded gradients of an op in f64, by input. They are followed by second derivatives: the gradients of
+/// the first ones times fixed weights, by input, and last for the seed. An array is empty if there is no gradient.
+Arrays second_derivatives(const OpRow& row, const Case& inputs, const Arrays& values, Device device) {
+  const Inputs x = make_inputs(inputs, values, DType::f64, device);
+  Inputs leaves;
+  for (const Tensor& input : x)
+    if (input.requires_grad()) leaves.push_back(input);
+  const Tensor y = row.f(x);
+  Tensor seed = weights_like(y);
+  seed.set_requires_grad();
+  Arrays all;
+  const auto keep = [&](const Tensor& g) { all.push_back(g.defined() ? to_array(g) : Array()); };
+  std::vector<Tensor> first, weights;
+  for (const Tensor& g : grad({y}, leaves, {.seeds = {seed}, .create_graph = true, .allow_unused = true})) {
+    keep(g);
+    if (!g.requires_grad()) continue;
+    first.push_back(g);
+    weights.push_back(weights_like(g));
+  }
+  leaves.push_back(seed);
+  if (!first.empty())
+    for (const Tensor& g : grad(first, leaves, {.seeds = weights, .allow_unused = true})) keep(g);
+  return all;
+}
+
+TEST_P(CudaOp, SecondDerivativesAgreeWithTheCpu) {
+  if (row().gradients != Gradients::twice) return;
+  for_each_case([&](const Case& inputs, const Arrays& values) {
+    const Arrays actual = second_derivatives(row(), inputs, values, gpu),
+                 expected = second_derivatives(row(), inputs, values, Device::cpu());
+    ASSERT_EQ(actual.size(), expected.size());
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      SCOPED_TRACE(detail::concat("derivative ", i));
+      double largest = 1;
+      for (const double v : expected[i].values)
+        if (std::isfinite(v)) largest = std::max(largest, std::abs(v));
+      EXPECT_TRUE(actual[i].shape == expected[i].shape);
+      EXPECT_TRUE(all_close(actual[i].values, expected[i].values, 1e-9, 1e-9 * largest));
     }
   });
 }

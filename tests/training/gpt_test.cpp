@@ -7,6 +7,7 @@
 
 #include "bytetape/bytetape.h"
 #include "examples/gpt/weights.h"
+#include "tests/cuda/gpu.h"
 #include "tests/support/expect.h"
 #include "tests/support/golden.h"
 #include "tests/support/source_dir.h"
@@ -58,7 +59,8 @@ Tensor step_by_step(Gpt& model, const Tensor& tokens, DType dtype) {
   return cat(parts, 1);
 }
 
-TEST(PublishedGpt, HasTheLogitsOfTransformers) {
+// These run on the default device.
+void expect_golden_logits() {
   const NoGrad no_grad;
   Loaded gpt;
   EXPECT_GT(error_of(gpt.model(tokens())), 0.1);
@@ -66,8 +68,7 @@ TEST(PublishedGpt, HasTheLogitsOfTransformers) {
   EXPECT_LT(error_of(gpt.model(tokens())), 1e-5);
   EXPECT_LT(error_of(step_by_step(gpt.model, tokens(), DType::f32)), 1e-5);
 }
-
-TEST(PublishedGpt, HasTheLogitsOfTransformersInBf16) {
+void expect_golden_logits_in_bf16() {
   const NoGrad no_grad;
   Loaded gpt;
   gpt.weights.load_into(gpt.model);
@@ -77,8 +78,7 @@ TEST(PublishedGpt, HasTheLogitsOfTransformersInBf16) {
   EXPECT_LT(error_of(gpt.model(tokens())) / largest, 2e-2);
   EXPECT_LT(error_of(step_by_step(gpt.model, tokens(), DType::bf16)) / largest, 2e-2);
 }
-
-TEST(PublishedGpt, ContinuesATextAsTransformersDoes) {
+void expect_golden_text() {
   Loaded gpt;
   gpt.weights.load_into(gpt.model);
   nn::KeyValueCache cache(gpt.model.cache_sizes(1, DType::f32));
@@ -87,6 +87,19 @@ TEST(PublishedGpt, ContinuesATextAsTransformersDoes) {
   const Tensor y = nn::generate(step, cache, tokens(), {.max_new_tokens = std::ssize(expected), .temperature = 0});
   EXPECT_EQ(y.to_vector<std::int64_t>(), expected);
 }
+
+TEST(PublishedGpt, HasTheLogitsOfTransformers) { expect_golden_logits(); }
+TEST(PublishedGpt, HasTheLogitsOfTransformersInBf16) { expect_golden_logits_in_bf16(); }
+TEST(PublishedGpt, ContinuesATextAsTransformersDoes) { expect_golden_text(); }
+
+class CudaPublishedGpt : public GpuTest {
+ protected:
+  DefaultDevice here{gpu};
+  AllowTf32 exact{false};
+};
+TEST_F(CudaPublishedGpt, HasTheLogitsOfTransformers) { expect_golden_logits(); }
+TEST_F(CudaPublishedGpt, HasTheLogitsOfTransformersInBf16) { expect_golden_logits_in_bf16(); }
+TEST_F(CudaPublishedGpt, ContinuesATextAsTransformersDoes) { expect_golden_text(); }
 
 TEST(PublishedGpt, ReadsItsSizesFromTheFile) {
   const examples::GptSizes s = PublishedWeights(golden_file()).sizes(heads);
