@@ -337,6 +337,20 @@ class Files(unittest.TestCase):
             else:
                 self.assertGreater(os.path.getsize(report), 100_000)
 
+    @unittest.skipUnless(os.environ.get("BYTETAPE_RECORD"), "there is no program to record")
+    def test_loads_predictions(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "predicted.memlog")
+            printed = subprocess.run([os.environ["BYTETAPE_RECORD"], path, "cuda"], check=True, capture_output=True)
+            run = bytetape.load(path)
+        device = run.devices[0]
+        self.assertIn("cuda", device.name)
+        self.assertIn("predicted", run.program)
+        peaks = [int(word) for word in printed.stdout.split()]
+        self.assertEqual([device.peak_allocated, device.peak_reserved], peaks)
+        self.assertGreater(peaks[0], 0)
+        self.assertEqual(max(s["peak"] for s in device.steps), device.peak_allocated)
+
 
 if __name__ == "__main__":
     unittest.main()
