@@ -1,4 +1,5 @@
 #pragma once
+#include <optional>
 #include <type_traits>
 
 #include "bytetape/autograd/grad_mode.h"
@@ -33,6 +34,8 @@ struct AutogradAmbient {
   bool runs_again = false;
   /// The dtype of low-precision ops: autocast_dtype(). Set by Autocast. Default: f32, which is no autocast.
   DType autocast = DType::f32;
+  /// The first run's fused_attention(). Set by CheckpointFrame in the second run. Default: none, that of all threads.
+  std::optional<bool> fused_attention = std::nullopt;
   /// The checkpointed function that runs. Set by CheckpointFrame. Default: null, none.
   CheckpointFrame* checkpoint = nullptr;
   /// The hooks for tensors saved for backward. Set by SavedTensorHooks. Default: null, none.

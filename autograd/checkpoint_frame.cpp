@@ -8,6 +8,7 @@
 #include "bytetape/autograd/ambient.h"
 #include "bytetape/autograd/autocast.h"
 #include "bytetape/autograd/grad_mode.h"
+#include "bytetape/autograd/ops/attention/attention.h"
 #include "bytetape/core/device/default_device.h"
 #include "bytetape/core/images/draws.h"
 #include "bytetape/core/memory/ledger/scope.h"
@@ -25,6 +26,7 @@ std::vector<Tensor> checkpoint(ListFunction fn, std::span<const Tensor> inputs) 
 CheckpointFrame::CheckpointFrame(ListFunction fn, std::span<const Tensor> inputs)
     : fn_(std::move(fn)),
       autocast_(autocast_dtype()),
+      fused_attention_(fused_attention()),
       recompute_(autograd_ambient.recompute),
       default_device_(default_device()),
       module_(memory::ambient.running_module ? *memory::ambient.running_module : nullptr) {
@@ -71,6 +73,7 @@ void CheckpointFrame::make() {
   const memory::ScopeGuard where(scope);
   const Setting<const memory::ModuleCell*> module(memory::ambient.running_module, &module_);
   const Autocast autocast(autocast_);
+  const Setting fused(autograd_ambient.fused_attention, std::optional(fused_attention_));
   const Setting recompute(autograd_ambient.recompute, recompute_);
   const DefaultDevice device(default_device_);
   const GradMode records(true);

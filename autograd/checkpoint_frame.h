@@ -55,6 +55,7 @@ class CheckpointFrame final : public SavedPlaceholder {
   std::vector<Made> made_;
   std::vector<PhiloxState> draws_;
   DType autocast_;
+  bool fused_attention_;
   RecomputeMode recompute_;
   Device default_device_;
   memory::ModuleCell module_;

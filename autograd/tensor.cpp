@@ -7,6 +7,7 @@
 #include "bytetape/autograd/checkpoint_frame.h"
 #include "bytetape/autograd/grad_sink.h"
 #include "bytetape/autograd/node.h"
+#include "bytetape/autograd/ops/copy.h"
 #include "bytetape/autograd/ops/view.h"
 
 namespace bytetape {
@@ -17,6 +18,12 @@ int next_hook_handle() {
   static std::atomic<int> next{0};
   return next++;
 }
+
+void check_assignable(const Tensor& x) {
+  check<ValueError>(x.ref() && x.ref()->is_view,
+                    "assigned to a temporary that is not a view, so nothing would change: ", describe(x));
+}
+
 }  // namespace
 
 bool Tensor::requires_grad() const {
@@ -67,6 +74,15 @@ Tensor Tensor::detach() const {
 }
 
 Tensor Tensor::operator[](std::int64_t i) const { return select(*this, 0, i); }
+
+void Tensor::operator=(const Tensor& y) && {
+  check_assignable(*this);
+  copy_(*this, y);
+}
+void Tensor::operator=(Scalar value) && {
+  check_assignable(*this);
+  fill_(*this, value);
+}
 
 int Tensor::register_hook(std::function<Tensor(const Tensor&)> hook) const {
   check<ValueError>(static_cast<bool>(hook), "a hook must be callable");

@@ -47,6 +47,10 @@ class Tensor {
   /// An undefined tensor: no shape, no data. Every accessor except defined() throws ValueError.
   Tensor() = default;
   explicit Tensor(Ref<TensorImpl> impl) : impl_(std::move(impl)) {}
+  Tensor(const Tensor&) = default;
+  Tensor(Tensor&&) noexcept = default;
+  Tensor& operator=(const Tensor&) & = default;
+  Tensor& operator=(Tensor&&) & noexcept = default;
 
   bool defined() const { return static_cast<bool>(impl_); }
   const Shape& shape() const { return self().shape; }
@@ -133,6 +137,12 @@ class Tensor {
   Tensor detach() const;
   /// Returns select(x, 0, i): a view of element i of the first dim. `i` may be negative. index() takes other indices.
   Tensor operator[](std::int64_t i) const;
+  /// Writes into the tensor that a temporary is a view of, as copy_() and fill_() do: `x[3] = y`,
+  /// `index(x, {Slice(1, 5)}) = 0.5`.
+  /// Throws ValueError if the temporary is not a view, such as index(x, {mask}). Otherwise throws as copy_() and
+  /// fill_().
+  void operator=(const Tensor& y) &&;
+  void operator=(Scalar value) &&;
   /// Calls `hook` with this tensor's gradient each time backward computes it. A defined result replaces the gradient.
   /// Returns a handle for remove_hook().
   /// Throws AutogradError if the tensor requires no grad.

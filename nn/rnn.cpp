@@ -4,6 +4,7 @@
 #include <cmath>
 #include <tuple>
 
+#include "bytetape/autograd/autocast.h"
 #include "bytetape/autograd/ops/arithmetic.h"
 #include "bytetape/autograd/ops/concat.h"
 #include "bytetape/autograd/ops/dropout.h"
@@ -58,8 +59,11 @@ void RNNBase::check_shapes(const Tensor& x, const std::vector<Tensor>& initial) 
             bytetape::describe(s));
 }
 
-std::vector<Tensor> RNNBase::run(const Tensor& input, const std::vector<Tensor>& initial) const {
-  check_shapes(input, initial);
+std::vector<Tensor> RNNBase::run(const Tensor& input, const std::vector<Tensor>& given) const {
+  check_shapes(input, given);
+  std::vector<Tensor> initial = given;
+  if (input.dtype() != DType::f64)  // Autocast keeps f64, so the gates are in f64
+    for (Tensor& s : initial) s = autocast_copy(s);
   std::vector<std::vector<Tensor>> last(states_);  // states after the last step, by state and cell
   Tensor x = options_.batch_first ? transpose(input, 0, 1) : input;
   for (std::size_t k = 0; k < cells_.size();) {

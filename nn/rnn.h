@@ -40,7 +40,7 @@ class RNNBase : public Module {
   /// `gates` is the number of gates, `states` that of the tensors that a step passes to the next.
   RNNBase(std::int64_t gates, std::size_t states, std::int64_t input_size, std::int64_t hidden_size,
           const RNNOptions& options);
-  /// Returns the output, and the states after the last step. A state that is undefined begins as zeros.
+  /// Returns the output and the states after the last step. Undefined states begin as zeros. Autocast converts others.
   std::vector<Tensor> run(const Tensor& x, const std::vector<Tensor>& initial) const;
 
  private:
@@ -61,7 +61,7 @@ class RNNBase : public Module {
 };
 
 /// The state of an LSTM: hidden and cell state, each (num_layers * directions, n, hidden). Undefined tensors stand for
-/// zeros.
+/// zeros. Under Autocast, given states are converted to its dtype, as the input is.
 struct LSTMState {
   Tensor h{}, c{};
 };
@@ -104,7 +104,7 @@ class GRU : public RNNBase {
   GRU(std::int64_t input_size, std::int64_t hidden_size, const RNNOptions& options = {});
   using Module::operator();
   /// Returns the output and the hidden state after the last step, with shapes as those of LSTM. An undefined `initial`
-  /// stands for zeros.
+  /// stands for zeros. Under Autocast, a given one is converted to its dtype, as the input is.
   /// Throws ShapeError, DTypeError or DeviceError if the tensors do not fit.
   std::pair<Tensor, Tensor> operator()(const Tensor& x, const Tensor& initial);
 

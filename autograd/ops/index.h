@@ -44,7 +44,7 @@ class TensorIndex {
 ///   replaces its dims of x by one dim. Its shape must be that of the dims. It counts as the one tensor.
 ///   The host reads it, as in nonzero(). Use where() if that suffices, because where() does not wait.
 ///
-/// Without a tensor the result is a view of x, so `copy_(index(x, {...}), y)` writes into x.
+/// Without a tensor the result is a view of x, so `index(x, {...}) = y` writes into x.
 /// Differentiable to any order.
 /// Throws ShapeError if there are too many indices, an integer is out of range, or a mask has another shape than its
 /// dims of x.

@@ -182,8 +182,9 @@ struct EmbeddingBackward final : Node {
     const Tensor at = index.get();
     const std::int64_t places = at.numel(), columns = gy[0].size(-1);
     const Tensor index_of_places = reshape(at, places), g = reshape(gy[0], {places, columns});
-    if (const Tensor sum = padding == no_index ? gx.so_far(0, {&g, &index_of_places}) : Tensor(); sum.defined()) {
-      run_planned<&IndexingKernels::index_add>(sum.device(), {g.read(), index_of_places.read(), 0, sum.write()});
+    if (const Tensor sum = gx.so_far(0, {&g, &index_of_places}); sum.defined()) {
+      run_planned<&IndexingKernels::index_add>(sum.device(),
+                                               {g.read(), index_of_places.read(), 0, sum.write(), padding});
       gx[0] = sum;
       return;
     }

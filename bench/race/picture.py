@@ -22,7 +22,7 @@ def spread(values):
 
 
 def draw(axes, argument):
-    name, _, file = argument.rpartition("=")
+    name, _, file = ("", "", argument) if pathlib.Path(argument).exists() else argument.partition("=")
     path = pathlib.Path(file)
     results = json.loads(path.read_text())
     runs = results["runs"]

@@ -159,14 +159,14 @@ void index_sum(const IndexSumArgs& a, const Plan&, Workspace ws) {
 
 void index_add(const IndexWriteArgs& a, const Plan&, Workspace ws) {
   check_indices(a.index, a.y.shape[a.dim]);
-  sum_into(a.x, a.index, a.dim, a.y, no_index, true, ws);
+  sum_into(a.x, a.index, a.dim, a.y, a.skipped, true, ws);
 }
 
 void index_copy(const IndexWriteArgs& a, const Plan&, Workspace ws) {
   check_indices(a.index, a.y.shape[a.dim]);
   if (a.y.numel() == 0) return;
   const std::int64_t slice = slice_step(a.x, a.dim);
-  const Places by_slice(a.index, a.y.shape[a.dim], no_index, ws.data);
+  const Places by_slice(a.index, a.y.shape[a.dim], a.skipped, ws.data);
   visit_bits(a.y.dtype, [&](auto zero) {
     using T = decltype(zero);
     for_each_run(make_slice_loop(a.y, a.x, a.dim, by_slice.starts, 1),

@@ -30,11 +30,12 @@ struct IndexSumArgs {
   std::int64_t skipped = no_index;
 };
 /// Slice index[j] of y becomes slice j of x, the last one if indices repeat, or gets the slices j of x added, in a
-/// fixed order. Dtypes are equal. After a fault y is unchanged.
+/// fixed order. Slices of x with index[j] == skipped are left out. Dtypes are equal. After a fault y is unchanged.
 struct IndexWriteArgs {
   ConstView x, index;
   int dim;
   View y;
+  std::int64_t skipped = no_index;
 
   /// Writes as much of y as it reads of x.
   std::uint64_t moved_bytes() const { return bytetape::moved_bytes(index) + 2 * bytetape::moved_bytes(x); }

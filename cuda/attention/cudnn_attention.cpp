@@ -160,7 +160,8 @@ std::shared_ptr<AttentionGraph> find_graph(const FusedAttention& f, Library& lib
   auto graph = build_with_memory(device, "an attention", [&] { return build(f, library.handle); });
   if (!graph->refusal.empty())
     fail<Error>("cuDNN refuses this attention: ", graph->refusal,
-                "; after set_fused_attention(false), attention is computed by matrix products");
+                "; after set_fused_attention(false), or with AttentionOptions::fused = false, it is computed by matrix "
+                "products");
   library.drop_some(device.index, most_attention_graphs);
   return library.graphs.add(key, std::move(graph));
 }

@@ -103,10 +103,12 @@ __global__ void __launch_bounds__(block_size) places_kernel(Index index, std::in
 }
 
 /// The same, with a fault for the first invalid index.
-__global__ void __launch_bounds__(block_size) checked_places_kernel(Index index, Pairs pairs, FaultSlot faults) {
+__global__ void __launch_bounds__(block_size)
+    checked_places_kernel(Index index, std::int64_t skipped, Pairs pairs, FaultSlot faults) {
   for (std::int64_t j = this_thread(); j < index.size; j += all_threads()) {
+    const std::int64_t i = index[j];
     index.check(faults, j);
-    pairs.keys[j] = static_cast<std::uint64_t>(index.is_slice(index[j]) ? index[j] : index.bound);
+    pairs.keys[j] = static_cast<std::uint64_t>(index.is_slice(i) && i != skipped ? i : index.bound);
     pairs.values[j] = j;
   }
 }
@@ -128,7 +130,7 @@ void index_write(const IndexWriteArgs& a, const Plan&, Workspace ws) {
   const Index index(a.index, a.y.shape[a.dim]);
   const cudaStream_t stream = stream_of(a.y.device);
   const SortedRuns runs = sort_runs(scratch_of(a, adds), index.size, index.bound, ws, stream, [&](const Pairs& pairs) {
-    checked_places_kernel<<<blocks_for(index.size, a.y.device), block_size, 0, stream>>>(index, pairs,
+    checked_places_kernel<<<blocks_for(index.size, a.y.device), block_size, 0, stream>>>(index, a.skipped, pairs,
                                                                                          FaultSlot(a.y.device));
   });
   if (a.y.numel() == 0) return;

@@ -1,9 +1,9 @@
 #include "bytetape/cuda/timer/cupti_timer.h"
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <exception>
 #include <mutex>
 #include <utility>
@@ -127,13 +127,17 @@ void CuptiTimer::end() {
   });
 }
 
-// Within a timed step, leaves records to CUPTI, which delivers full buffers, because taking them would slow the step.
+// Taking records slows a step that is timed. So it waits for the end of timed work, but not for long: steps may be
+// timed without a pause, and the device may be far behind.
 void CuptiTimer::poll() {
-  if (collects_ || !has_records_ || !pending_.is_done()) return;
-  guarded([&] {
-    take_records(0);
-    has_records_ = false;
-  });
+  using namespace std::chrono_literals;
+  if (!collects_ && !has_records_) return;
+  const bool is_done = !collects_ && pending_.is_done();
+  const auto now = std::chrono::steady_clock::now();
+  if (!is_done && now < taken_ + 1s) return;
+  taken_ = now;
+  if (is_done) has_records_ = false;
+  guarded([&] { take_records(0); });
 }
 
 void CuptiTimer::flush() {

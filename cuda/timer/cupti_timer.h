@@ -1,4 +1,5 @@
 #pragma once
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -53,7 +54,8 @@ class CuptiTimer final : public memory::DeviceTimer {
   std::vector<LaunchCall> launches_;
   CUpti_SubscriberHandle subscriber_ = nullptr;
   bool is_registered_ = false, collects_ = false, has_records_ = false;
-  PendingWork pending_;  // work of timed steps, whose records are taken once it is done
+  std::chrono::steady_clock::time_point taken_;  // when poll() last took records
+  PendingWork pending_;                          // work of timed steps, whose records are taken once it is done
 
   LaunchScopes scopes_;
   std::mutex mutex_;  // guards the members below

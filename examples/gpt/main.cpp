@@ -6,9 +6,13 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <numbers>
+#include <string>
+#include <vector>
 
+#include "examples/gpt/config.h"
 #include "examples/gpt/model.h"
 #include "examples/gpt/published.h"
 #include "examples/gpt/sample.h"
@@ -26,14 +30,15 @@ struct GptRun {
   GptSizes sizes{.dropout = 0.1};
   std::int64_t tokens = 0;  // in a training step; 0: those of a batch
   Sampling sampling;
-  std::string prompt = "\n", size, weights, tokenizer_dir;
-  const CLI::Option* heads = nullptr;
+  std::vector<std::string> prompts{"\n"};
+  std::string size, weights, tokenizer_dir;
+  const CLI::App* app = nullptr;
   std::unique_ptr<data::Tokenizer> tokenizer;  // of characters, once the text is read, if there is no tokenizer_dir
   std::unique_ptr<PublishedWeights> published;
 
   const char* unit() const { return tokenizer_dir.empty() ? "characters" : "tokens"; }
   std::optional<std::int64_t> given_heads() const {
-    return heads->count() > 0 ? std::optional(sizes.heads) : std::nullopt;
+    return app->count("--heads") > 0 ? std::optional(sizes.heads) : std::nullopt;
   }
 };
 
@@ -47,11 +52,12 @@ std::int64_t windows_in(std::int64_t characters, std::int64_t context) {
 }
 
 /// Sets the model's vocabulary to the tokenizer's. Published weights have one already.
-void check_vocabulary(GptRun& run) {
-  const std::int64_t size = run.tokenizer->size();
-  check<ValueError>(!run.published || size == run.sizes.vocabulary, "the tokenizer has ", size,
-                    " tokens, but the weights are for ", run.sizes.vocabulary);
-  run.sizes.vocabulary = size;
+void set_vocabulary(GptRun& run) {
+  run.sampling.vocabulary = run.tokenizer->size();
+  if (run.published)
+    check_vocabulary(*run.tokenizer, run.sizes);
+  else
+    run.sizes.vocabulary = run.tokenizer->size();
 }
 
 /// Reads and encodes the text. Leaves memory as it was, as predictions leave it.
@@ -60,8 +66,9 @@ std::vector<std::int64_t> read_tokens(GptRun& run, const std::filesystem::path& 
   {
     const std::string text = data::read_text(path);
     if (!run.tokenizer) run.tokenizer = std::make_unique<data::CharTokenizer>(text);
-    check_prompt(run.tokenizer->encode(run.prompt), run.sizes.context);  // before training
-    check_vocabulary(run);
+    for (const std::string& prompt : run.prompts)  // before training
+      check_prompt(run.tokenizer->encode(prompt), run.sizes.context);
+    set_vocabulary(run);
     tokens = run.tokenizer->encode(text).to_vector<std::int64_t>();
   }
   memory::empty_cache(Device::cpu());
@@ -130,18 +137,17 @@ Recipe make_recipe(nn::Module& model, const Options& o) {
           .clip = 1};
 }
 
-/// Prints each token as soon as it is known.
-void show_sample(const GptRun& run, nn::Module& model) {
-  const Tensor prompt = to(run.tokenizer->encode(run.prompt), default_device());
-  fmt::print("\na sample of {} {}:\n{}", run.sampling.tokens, run.unit(), run.prompt);
-  sample(model.as<Gpt>(), prompt, run.sampling, [&](std::int64_t token) {
-    fmt::print("{}", run.tokenizer->decode(from_vector(std::vector{token}, {1}, Device::cpu())));
-    std::fflush(stdout);
-  });
-  fmt::print("\n");
+/// Prints the samples of a trained model.
+void show_samples(const GptRun& run, nn::Module& model) {
+  const std::vector<Tensor> prompts = encode(*run.tokenizer, run.prompts);
+  SamplePrinter printer(*run.tokenizer, run.prompts,
+                        fmt::format("\na sample of {} {}:\n", run.sampling.tokens, run.unit()));
+  sample(model.as<Gpt>(), prompts, run.sampling, std::ref(printer));
+  printer.finish();
 }
 
 void add_gpt_options(CLI::App& app, GptRun& run) {
+  run.app = &app;
   const auto positive = finite_from<std::int64_t>(1, "POSITIVE");
   std::vector<std::string> names;
   for (const auto& [name, sizes] : published_sizes()) names.push_back(name);
@@ -159,7 +165,10 @@ void add_gpt_options(CLI::App& app, GptRun& run) {
   };
   add("--context", run.sizes.context, "tokens, such as characters, that the model sees")->excludes(weights);
   add("--layers", run.sizes.layers, "transformer blocks")->excludes(weights);
-  run.heads = add("--heads", run.sizes.heads, "attention heads in a block; must divide --width");
+  add("--heads", run.sizes.heads,
+      "attention heads in a block, which must divide --width; default: 4, or with --weights the n_head of config.json "
+      "beside FILE, or without it one head for each 64 columns")
+      ->default_str("");
   add("--width", run.sizes.width, "features of a token")->excludes(weights);
   app.add_option("--tokens", run.tokens,
                  "tokens in a training step, a multiple of --batch-size x --context: the gradients of several batches "
@@ -168,7 +177,9 @@ void add_gpt_options(CLI::App& app, GptRun& run) {
   app.add_option("--dropout", run.sizes.dropout, "dropout probability in training")->check(CLI::Range(0.0, 1.0));
   app.add_option("--generate", run.sampling.tokens, "tokens in the sample after training; 0: none")
       ->check(finite_from_0<std::int64_t>());
-  app.add_option("--prompt", run.prompt, "text that the sample continues; default: a line break")
+  app.add_option("--prompt", run.prompts,
+                 "text that the sample continues; give it several times for several samples; default: a line break")
+      ->allow_extra_args(false)
       ->default_str("")
       ->check([](const std::string& text) { return text.empty() ? "a prompt needs a character" : ""; }, "TEXT");
   app.add_option("--temperature", run.sampling.temperature, "randomness of the sample; 0: the most likely tokens")
@@ -215,11 +226,21 @@ void apply_sizes(const GptRun& run, Example& example, Options& o) {
   }
 }
 
+/// Throws ValueError, naming the given options, if some are for training only.
+void refuse_training_options(const CLI::App& app) {
+  std::string given;
+  for (const char* name : {"--epochs", "--batch-size", "--lr", "--until", "--fit", "--recompute", "--step-in-backward",
+                           "--save-on-cpu", "--detect-anomaly", "--tokens", "--dropout", "--checkpoint", "--resume"})
+    if (app.count(name) > 0) given += (given.empty() ? "" : ", ") + std::string(name);
+  check<ValueError>(given.empty(), "--weights without --data trains nothing: leave out ", given);
+}
+
 void apply_options(GptRun& run, Example& example, Options& o) {
   run.sampling.computed = o.amp ? DType::bf16 : DType::f32;
   if (!run.weights.empty() && o.data.empty()) {
+    refuse_training_options(*run.app);
     o.model = run.weights;
-    const PublishedRun published{run.weights, run.tokenizer_dir, run.given_heads(), run.prompt, run.sampling};
+    const PublishedRun published{run.weights, run.tokenizer_dir, run.given_heads(), run.prompts, run.sampling};
     example.run_instead = [published](const Options& o) { generate_text(published, o); };
     return;
   }
@@ -231,13 +252,12 @@ void apply_options(GptRun& run, Example& example, Options& o) {
   }
   if (!run.weights.empty()) {
     run.published = std::make_unique<PublishedWeights>(run.weights);
-    run.sizes = run.published->sizes(run.given_heads());
-    run.published->check_names(run.sizes);
+    run.sizes = check_published(*run.published, run.given_heads());
   }
   run.sizes.dropout = dropout;
   if (!run.tokenizer_dir.empty()) {
     run.tokenizer = std::make_unique<data::BpeTokenizer>(run.tokenizer_dir);
-    check_vocabulary(run);
+    set_vocabulary(run);
   }
   apply_sizes(run, example, o);
 }
@@ -278,7 +298,7 @@ int main(int argc, char** argv) {
        .make_recipe = make_recipe,
        .show =
            [&](nn::Module& model, const Options&) {
-             if (run.sampling.tokens > 0) show_sample(run, model);
+             if (run.sampling.tokens > 0) show_samples(run, model);
            },
        .add_options = [&](CLI::App& app) { add_gpt_options(app, run); },
        .apply_options = [&](Example& example, Options& o) { apply_options(run, example, o); }},

@@ -1,17 +1,18 @@
 #pragma once
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "examples/command_line.h"
 #include "examples/gpt/sample.h"
 
 namespace bytetape::examples {
 
-/// A prompt for published weights.
+/// Prompts for published weights.
 struct PublishedRun {
   std::string weights, tokenizer;     // a file and a folder
-  std::optional<std::int64_t> heads;  // default: of 64 columns
-  std::string prompt;
+  std::optional<std::int64_t> heads;  // default: see check_published()
+  std::vector<std::string> prompts;
   Sampling sampling;
 };
 

@@ -281,5 +281,39 @@ TEST(GradSoFar, OfAnEmbeddingLeavesThePaddingOut) {
   EXPECT_TRUE(all_close(w.grad(), cat({3 * row, 3 * row, none, none}, 0)));
 }
 
+TEST(GradSoFar, OfATableWithAPaddingIndexIsHeldOnce) {
+  const std::int64_t n = 4096, d = 64;
+  Tensor w = weight({n, d}, DType::f32);
+  const Tensor index = from_vector(std::vector<std::int64_t>{2, 1, 2, 0, n - 1, 1}), before = full({n, d}, 7);
+  w.set_grad(clone(before));
+  const Tensor y = sum(embedding(index, w, {.padding_idx = 2})), held = w.grad();
+  memory::reset_peaks(Device::cpu());
+  const std::size_t allocated = test::allocated();
+  y.backward();
+  EXPECT_LT(test::statistics().allocated.peak - allocated, n * d * sizeof(float) / 2);
+  EXPECT_TRUE(w.grad().is_same(held));
+  const Tensor rows = from_vector(std::vector<std::int64_t>{1, 0, n - 1, 1});
+  const std::vector<float> expected = index_add(before, 0, rows, ones({4, d})).to_vector<float>();
+  EXPECT_TRUE(w.grad().to_vector<float>() == expected) << "too long to print";
+}
+
+// Forward computes the gradient of the weight, before it knows what will be added to it.
+TEST(GradSoFar, OfALinearCrossEntropyIsHeldBesideItsOwn) {
+  const std::int64_t n = 4096, d = 64;
+  Tensor w = weight({n, d}, DType::f32), x = randn({16, d}), targets = randint(0, n, 16);
+  const auto peak_of_a_step = [&] {
+    memory::reset_peaks(Device::cpu());
+    const std::size_t before = test::allocated();
+    linear_cross_entropy(x, w, targets, {.chunks = 4}).backward();
+    return test::statistics().allocated.peak - before;
+  };
+  const std::size_t bytes = n * d * sizeof(float), first = peak_of_a_step();
+  const Tensor once = clone(w.grad());
+  EXPECT_GE(first, bytes);
+  EXPECT_LT(first, 3 * bytes / 2);
+  EXPECT_EQ(peak_of_a_step(), first);
+  EXPECT_TRUE(all_close(w.grad(), 2 * once, 1e-6, 1e-6));
+}
+
 }  // namespace
 }  // namespace bytetape

@@ -43,6 +43,29 @@ TEST_F(CudaGradSoFar, OfF32AddsProductsOf16Bits) {
   EXPECT_TRUE(all_close(gradient(DType::bf16), gradient(DType::f32), 5e-2, 0.5));
 }
 
+TEST_F(CudaGradSoFar, OfATableLeavesThePaddingOut) {
+  const std::int64_t rows = 300, columns = 40;
+  const Tensor before = randn({rows, columns}, DType::f64), gy = randn({2000, columns}, DType::f64),
+               tokens = randint(0, 20, 2000);
+  for (const DType dtype : {DType::f64, DType::f32}) {
+    const auto gradient = [&](Device device, std::int64_t padding) {
+      Tensor weight = zeros({rows, columns}, dtype, device).set_requires_grad();
+      const Tensor held = to(to(clone(before), dtype), device);
+      weight.set_grad(held);
+      embedding(to(tokens, device), weight, {.padding_idx = padding}).backward(to(to(gy, dtype), device));
+      EXPECT_TRUE(weight.grad().is_same(held));
+      return weight.grad();
+    };
+    for (const std::int64_t padding : {0, 7, 19, 299}) {
+      const double tolerance = dtype == DType::f64 ? 1e-9 : 1e-3;
+      const Tensor found = gradient(gpu, padding);
+      EXPECT_TRUE(all_close(found, gradient(Device::cpu(), padding), tolerance, tolerance)) << padding;
+      EXPECT_EQ(found[padding].to_vector<double>(), to(before, dtype)[padding].to_vector<double>()) << padding;
+      EXPECT_EQ(found.to_vector<double>(), gradient(gpu, padding).to_vector<double>()) << padding;
+    }
+  }
+}
+
 TEST_F(CudaGradSoFar, CapturedEqualsPlain) {
   const Tensor weight = randn({70, 24}), tokens = randint(0, 70, {2, 33});
   Tied tied{clone(to(weight, gpu)).set_requires_grad(), to(tokens, gpu)};

@@ -220,6 +220,46 @@ TYPED_TEST(Recurrent, RunsUnderAutocast) {
   EXPECT_NO_THROW(sum(y).backward());
 }
 
+TYPED_TEST(Recurrent, ConvertsAStateUnderAutocastAlone) {
+  TypeParam layer(3, 4, {.num_layers = 2, .bidirectional = true});
+  const Tensor x = randn({5, 2, 3}), zero = zeros({4, 2, 4});
+  const auto results = [&](const Tensor& state) -> std::vector<Tensor> {
+    if constexpr (std::is_same_v<TypeParam, LSTM>) {
+      const auto [y, last] = layer(x, LSTMState{state, state});
+      return {y, last.h, last.c};
+    } else {
+      const auto [y, h] = layer(x, state);
+      return {y, h};
+    }
+  };
+  {
+    const Autocast autocast(DType::bf16);
+    const std::vector<Tensor> expected = results({});
+    for (const DType given : {DType::f32, DType::bf16, DType::f16}) {
+      const std::vector<Tensor> found = results(to(zero, given));
+      for (std::size_t i = 0; i < found.size(); ++i) {
+        EXPECT_EQ(expected[i].dtype(), DType::bf16) << i;
+        EXPECT_EQ(found[i].dtype(), DType::bf16) << given << " " << i;
+        EXPECT_EQ(found[i].template to_vector<float>(), expected[i].template to_vector<float>()) << given << " " << i;
+      }
+    }
+    Tensor state = randn({4, 2, 4}).set_requires_grad();
+    sum(results(state)[0]).backward();
+    EXPECT_EQ(state.grad().dtype(), DType::f32);
+  }
+  EXPECT_THROW(results(to(zero, DType::bf16)), DTypeError);
+}
+
+// Autocast keeps f64.
+TYPED_TEST(Recurrent, KeepsAStateInF64UnderAutocast) {
+  TypeParam layer(3, 4);
+  layer.to(DType::f64);
+  const Tensor x = randn({5, 2, 3}, DType::f64), h = randn({1, 2, 4}, DType::f64);
+  const auto expected = TestFixture::run(layer, x, h).first.template to_vector<double>();
+  const Autocast autocast(DType::bf16);
+  EXPECT_EQ(TestFixture::run(layer, x, h).first.template to_vector<double>(), expected);
+}
+
 TYPED_TEST(Recurrent, RefusesWhatDoesNotFit) {
   EXPECT_THROWS_SAYING(TypeParam(0, 4), ValueError, "a recurrent layer needs positive sizes, got input_size 0");
   EXPECT_THROWS_SAYING(TypeParam(3, 0), ValueError, "hidden_size 0");

@@ -6,7 +6,8 @@
 The program exports its cases, and saves fresh inputs and the expected results for several batch sizes. Each model must
 pass onnx.checker, and onnxruntime's results must differ from the expected ones by at most 1e-5 times the largest
 magnitude of the results, or 1e-5 if that is below 1 (f16: 4e-3). Prints the largest difference of each case. Exits with
-77 if onnx, onnxruntime or numpy is not installed (scripts/download_onnxruntime installs them).
+77 if onnx, onnxruntime or numpy is not installed (scripts/download_onnxruntime installs them). BYTETAPE_ONNX_LARGE=1
+adds GPT-2 with 124 million parameters (Gpt2, Gpt2WithCache1).
 """
 
 import argparse

@@ -67,13 +67,24 @@ std::vector<BadInput> bad_masks(const Function& f) {
       bad<ShapeError>("expected a mask that broadcasts to the shape of x, f64(3,)", {in(3), in(2).boolean()}, f),
       bad<ShapeError>("expected a mask that broadcasts to the shape of x, f64(3,)", {in(3), in(2, 3).boolean()}, f)};
 }
-/// x with the value x[2] where the mask x[1] is true.
-Array with_value(A x) {
-  Array y = x[0];
-  for_each_index(y.shape, [&](const Dims& at) {
-    if (x[1](at) != 0) y(at) = x.size() > 2 ? x[2].values[0] : 0.5;
-  });
-  return y;
+/// x with the value x[2], else `value`, where the mask x[1] is true.
+Reference with_value(double value) {
+  return [value](A x) {
+    Array y = x[0];
+    for_each_index(y.shape, [&](const Dims& at) {
+      if (x[1](at) != 0) y(at) = x.size() > 2 ? x[2].values[0] : value;
+    });
+    return y;
+  };
+}
+/// The row of f, which fills an x without gradient, of the dtype of `draw`, with `value`.
+OpRow filled(const std::string& op, const std::string& variant, Draw draw, const Function& f, double value) {
+  OpRow row{.op = op, .variant = variant, .f = f, .reference = with_value(value), .cases = maskable};
+  for (Case& c : row.cases) c[0].draw = draw;
+  row.gradients = Gradients::none;
+  row.large = {in(300, 401), in(401).boolean()};
+  row.large[0].draw = draw;
+  return row;
 }
 Cases with_scalar(Cases cases) {
   for (Case& c : cases) c.push_back(in());
@@ -128,22 +139,27 @@ std::vector<OpRow> compare_rows() {
     classes("isnan", isnan, [](double v) { return double(std::isnan(v)); }),
     classes("isinf", isinf, [](double v) { return double(std::isinf(v)); }),
     classes("isfinite", isfinite, [](double v) { return double(std::isfinite(v)); }),
-    {.op = "masked_fill", .f = halve, .reference = with_value, .cases = maskable, .bad = bad_masks(halve),
-     .large = maskable_large},
+    // docs/ops.md has the dtypes of an op's first row. Integers cannot be 0.5.
     {.op = "masked_fill", .variant = "tensor", .f = [](X x) { return masked_fill(x[0], x[1], x[2]); },
-     .reference = with_value, .cases = with_scalar(maskable),
+     .reference = with_value(0.5), .cases = with_scalar(maskable),
      .bad = {no_scalar, bad<DTypeError>("different dtypes", {in(3), in(3).boolean(), in().as(DType::f32)}),
              bad<DeviceError>("on different devices", {in(3), in(3).boolean(), in().elsewhere()}),
              bad<ValueError>("the second input is an undefined tensor", {in(3), in(3).boolean(), undefined})},
      .large = {in(300, 401), in(401).boolean(), in()}},
-    {.op = "masked_fill_", .f = in_place(halve_), .reference = with_value, .cases = maskable,
+    {.op = "masked_fill", .f = halve, .reference = with_value(0.5), .cases = maskable, .bad = bad_masks(halve),
+     .large = maskable_large},
+    filled("masked_fill", "of_integers", Draw::examples, [](X x) { return masked_fill(x[0], x[1], 2); }, 2),
+    filled("masked_fill", "of_bool", Draw::boolean, [](X x) { return masked_fill(x[0], x[1], true); }, 1),
+    {.op = "masked_fill_", .variant = "tensor",
+     .f = in_place([](X x) { return masked_fill_(x[0], x[1], x[2]); }), .reference = with_value(0.5),
+     .cases = with_scalar(maskable), .large = {in(300, 401), in(401).boolean(), in()}},
+    {.op = "masked_fill_", .f = in_place(halve_), .reference = with_value(0.5), .cases = maskable,
      .bad = bad_masks(halve_) +
             std::vector{bad<AutogradError>("cannot write into a leaf that requires grad", {in(3), in(3).boolean()}, halve_),
                         bad<ValueError>("whose elements share memory", {in(2, 3).expanded(), in(3).boolean()}, halve_)},
      .large = maskable_large},
-    {.op = "masked_fill_", .variant = "tensor",
-     .f = in_place([](X x) { return masked_fill_(x[0], x[1], x[2]); }), .reference = with_value,
-     .cases = with_scalar(maskable), .large = {in(300, 401), in(401).boolean(), in()}},
+    filled("masked_fill_", "of_integers", Draw::examples, in_place([](X x) { return masked_fill_(x[0], x[1], 2); }), 2),
+    filled("masked_fill_", "of_bool", Draw::boolean, in_place([](X x) { return masked_fill_(x[0], x[1], true); }), 1),
     {.op = "where", .f = [](X x) { return where(x[0], x[1], x[2]); },
      .reference = each([](double c, double a, double b) { return c != 0 ? a : b; }),
      .cases = {{in().boolean(), in(), in()},

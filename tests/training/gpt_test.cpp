@@ -68,6 +68,7 @@ void expect_golden_logits() {
   EXPECT_LT(error_of(gpt.model(tokens())), 1e-5);
   EXPECT_LT(error_of(step_by_step(gpt.model, tokens(), DType::f32)), 1e-5);
 }
+/// Differences are relative to the largest logit, as bf16 rounds sums of its size.
 void expect_golden_logits_in_bf16() {
   const NoGrad no_grad;
   Loaded gpt;
@@ -88,9 +89,19 @@ void expect_golden_text() {
   EXPECT_EQ(y.to_vector<std::int64_t>(), expected);
 }
 
+void expect_first_tokens_only() {
+  Loaded gpt;
+  gpt.weights.load_into(gpt.model);
+  nn::KeyValueCache cache(gpt.model.cache_sizes(1, DType::f32));
+  const auto step = [&](const Tensor& t, nn::KeyValueCache& c) { return narrow(gpt.model(t, c), 2, 0, 100); };
+  const Tensor y = nn::generate(step, cache, tokens(), {.max_new_tokens = 30, .temperature = 100});
+  for (const std::int64_t token : y.to_vector<std::int64_t>()) EXPECT_LT(token, 100);
+}
+
 TEST(PublishedGpt, HasTheLogitsOfTransformers) { expect_golden_logits(); }
 TEST(PublishedGpt, HasTheLogitsOfTransformersInBf16) { expect_golden_logits_in_bf16(); }
 TEST(PublishedGpt, ContinuesATextAsTransformersDoes) { expect_golden_text(); }
+TEST(PublishedGpt, SamplesNoPadding) { expect_first_tokens_only(); }
 
 class CudaPublishedGpt : public GpuTest {
  protected:
@@ -100,6 +111,7 @@ class CudaPublishedGpt : public GpuTest {
 TEST_F(CudaPublishedGpt, HasTheLogitsOfTransformers) { expect_golden_logits(); }
 TEST_F(CudaPublishedGpt, HasTheLogitsOfTransformersInBf16) { expect_golden_logits_in_bf16(); }
 TEST_F(CudaPublishedGpt, ContinuesATextAsTransformersDoes) { expect_golden_text(); }
+TEST_F(CudaPublishedGpt, SamplesNoPadding) { expect_first_tokens_only(); }
 
 TEST(PublishedGpt, ReadsItsSizesFromTheFile) {
   const examples::GptSizes s = PublishedWeights(golden_file()).sizes(heads);
@@ -173,10 +185,57 @@ TEST(PublishedGpt, RefusesOtherFiles) {
       saved(dir, [](const std::string& name) { return name == "transformer.ln_f.bias" ? "" : name; },
             {{"transformer.ln_f.bias", ones({33})}}),
       "'ln_f.bias' has shape (33,) in the file, but (32,) in the model");
+  const auto without = [](const std::string& removed) {
+    return [removed](const std::string& name) { return name == "transformer." + removed ? "" : name; };
+  };
+  expect_refused<ShapeError>(
+      saved(dir, without("h.0.attn.c_attn.weight"), {{"transformer.h.0.attn.c_attn.weight", ones({96, 32})}}),
+      "'h.0.attn.c_attn.weight' has shape (96, 32) in the file, but (32, 96) in the model: "
+      "GPT-2's files have weights of linear layers as (in, out)");
+  expect_refused<DTypeError>(
+      saved(dir, without("wpe.weight"), {{"transformer.wpe.weight", ones({48, 32}, DType::i64)}}),
+      "expected 'wpe.weight' in a floating-point dtype, got i64");
   const std::string other = dir / "other.safetensors";
   save_safetensors(other, {{"conv1.weight", ones({3, 3})}});
   expect_refused<ValueError>(other, "and 16 more]; unexpected keys: [conv1.weight]");
   EXPECT_EQ(PublishedWeights(other).sizes().width, 768);
+}
+
+// Without a model, for predictions.
+TEST(PublishedGpt, ChecksTensors) {
+  const TemporaryDir dir;
+  PublishedWeights(golden_file()).check_tensors();
+  const auto expect = [&]<class E>(const E*, const std::string& changed, const Tensor& x, const std::string& words) {
+    const std::string path =
+        saved(dir, [&](const std::string& name) { return name == changed ? "" : name; }, {{changed, x}});
+    EXPECT_THROWS_SAYING(PublishedWeights(path).check_tensors(), E, words);
+  };
+  expect(static_cast<ShapeError*>(nullptr), "transformer.h.1.mlp.c_proj.weight", ones({32, 128}),
+         "'h.1.mlp.c_proj.weight' has shape (32, 128) in the file, but (128, 32) in the model");
+  expect(static_cast<DTypeError*>(nullptr), "transformer.ln_f.weight", ones({32}, DType::i64),
+         "expected 'ln_f.weight' in a floating-point dtype, got i64");
+  expect(static_cast<ShapeError*>(nullptr), "transformer.wte.weight", ones({1200 * 32}),
+         "expected a matrix as 'wte.weight', got the shape (38400,)");
+  expect(static_cast<ValueError*>(nullptr), "lm_head.weight", ones({1200, 32}),
+         "lm_head.weight differs from wte.weight");
+}
+
+// The code of docs/data.md, which quotes it.
+TEST(Gpt, HasATokenizer) {
+  const TemporaryDir folder;
+  std::string vocab = content_of(source_dir() / "tests/golden/bpe/vocab.json");
+  vocab.replace(vocab.rfind('}'), 1, ",\"<|endoftext|>\":1200}");
+  set_content(folder / "vocab.json", vocab);
+  std::filesystem::copy(source_dir() / "tests/golden/bpe/merges.txt", folder.path());
+  const data::BpeTokenizer tokenizer(folder.path());
+  const Tensor tokens = tokenizer.encode("The memory of a step<|endoftext|>");
+  const std::string text = tokenizer.decode(tokens);
+  const std::optional<std::int64_t> end = tokenizer.find("<|endoftext|>");
+  EXPECT_EQ(text, "The memory of a step<|endoftext|>");
+  EXPECT_EQ(end, 1200);
+  for (const std::int64_t token : tokens.to_vector<std::int64_t>()) EXPECT_NE(token, 1200) << "plain text";
+  set_content(folder / "vocab.json", vocab.substr(0, 500));
+  EXPECT_THROWS_SAYING(data::BpeTokenizer(folder.path()), FileError, "vocab.json: at byte ");
 }
 
 TEST(PublishedGpt, RefusesDamagedFiles) {

@@ -7,6 +7,7 @@
 #include <functional>
 #include <limits>
 
+#include "bytetape/autograd/ambient.h"
 #include "bytetape/autograd/op.h"
 #include "bytetape/autograd/ops/arithmetic.h"
 #include "bytetape/autograd/ops/compare.h"
@@ -223,7 +224,9 @@ Tensor log_sum_exp_like(const Tensor& q) {
 
 }  // namespace
 
-bool fused_attention() { return fused_by_default.load(std::memory_order_relaxed); }
+bool fused_attention() {
+  return detail::autograd_ambient.fused_attention.value_or(fused_by_default.load(std::memory_order_relaxed));
+}
 void set_fused_attention(bool on) { fused_by_default.store(on, std::memory_order_relaxed); }
 
 constexpr OpDefinition attention_op{.name = "scaled_dot_product_attention",

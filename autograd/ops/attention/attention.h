@@ -7,7 +7,7 @@
 namespace bytetape {
 
 /// Whether AttentionOptions::fused is true unless given, in layers too (torch.backends.cuda.enable_cudnn_sdp). Holds
-/// for all threads. Default: true.
+/// for all threads. Backward does as its forward did, also in a checkpoint. Default: true.
 bool fused_attention();
 void set_fused_attention(bool on);
 

@@ -4,6 +4,7 @@
 #include <limits>
 #include <numeric>
 
+#include "bytetape/autograd/checkpoint.h"
 #include "bytetape/autograd/engine.h"
 #include "bytetape/autograd/gradcheck.h"
 #include "bytetape/autograd/ops.h"
@@ -62,6 +63,23 @@ TEST(Attention, TakesTheDefaultOfFusedFromTheSetting) {
   EXPECT_TRUE(AttentionOptions{.fused = true}.fused) << "the option has priority";
   set_fused_attention(true);
   EXPECT_TRUE(AttentionOptions{}.fused);
+}
+
+// The second run must draw the dropout of the first, which fused kernels draw otherwise.
+TEST(Attention, HasTheSettingOfItsForwardInTheSecondRunOfACheckpoint) {
+  std::vector<bool> seen;
+  const Tensor x = test::random_tensor({3}).set_requires_grad();
+  const Tensor y = checkpoint(
+      [&](const Tensor& x) {
+        seen.push_back(AttentionOptions{}.fused);
+        return exp(x);
+      },
+      x);
+  set_fused_attention(false);
+  y.backward(ones_like(y));
+  EXPECT_FALSE(fused_attention()) << "outside the checkpoint";
+  set_fused_attention(true);
+  EXPECT_EQ(seen, (std::vector{true, true}));
 }
 
 // Threads share the tiles of the heads that are left over.

@@ -38,6 +38,33 @@ TEST(Index, IsAViewWithoutATensor) {
   EXPECT_THROWS_SAYING(x[3], ShapeError, "select: index 3 is out of range in dim 0 of f32(3, 4)");
 }
 
+TEST(Index, AssigningWritesIntoTheTensor) {
+  const Tensor x = zeros({2, 3}, DType::f64), y = random_tensor({3});
+  x[1] = y;
+  EXPECT_EQ(x[1].to_vector<double>(), y.to_vector<double>());
+  index(x, {0, Slice(1)}) = 0.5;
+  EXPECT_EQ(x[0].to_vector<double>(), (std::vector<double>{0, 0.5, 0.5}));
+  select(x, 1, 0) = 2;  // an integer, broadcast
+  transpose(x, 0, 1)[2] = from_vector(std::vector<float>{3, 4});
+  EXPECT_EQ(x[0].to_vector<double>(), (std::vector<double>{2, 0.5, 3}));
+  EXPECT_EQ(x[1].to_vector<double>(), (std::vector<double>{2, y.to_vector<double>()[1], 4}));
+
+  Tensor z = zeros({3});
+  z = y;  // a named tensor becomes another one
+  EXPECT_TRUE(z.is_same(y));
+}
+
+TEST(Index, AssigningIsRefusedToCopiesAndOnTheTape) {
+  const Tensor x = zeros({2, 3}), mask = x == 0;
+  EXPECT_THROWS_SAYING(index(x, {mask}) = 1, ValueError, "not a view");
+  EXPECT_THROWS_SAYING(index(x, {from_vector(Indices{0})}) = ones({1, 3}), ValueError, "not a view");
+  EXPECT_THROWS_SAYING(x + 1 = x, ValueError, "not a view");
+  EXPECT_THROWS_SAYING(x[0] = ones({2}), ShapeError, "");
+  const Tensor leaf = zeros({2}).set_requires_grad();
+  EXPECT_THROWS_SAYING(leaf[0] = 1, AutogradError, "view on the tape");
+  EXPECT_EQ(leaf.to_vector<double>(), (std::vector<double>{0, 0}));
+}
+
 TEST(Index, RejectsAnElementOfATensorThatIsOutOfRange) {
   EXPECT_THROWS_SAYING(index(zeros({2, 3}), {0, from_vector(Indices{-1})}), ValueError, "index -1 is not in [0, 3)");
   EXPECT_THROWS_SAYING(index(zeros({2, 3}), {Tensor()}), ValueError, "undefined");

@@ -176,9 +176,13 @@ TEST_F(CudaFusedAttention, IsLeftOutInLayersIfTheSettingSaysSo) {
     return std::vector<Tensor>{y.detach(), grad({y}, {x}, {.seeds = {ones_like(y)}})[0]};
   };
   const std::vector<Tensor> fused = results();
-  set_fused_attention(false);
-  const std::vector<Tensor> products = results();
-  set_fused_attention(true);
+  const std::vector<Tensor> products = [&] {
+    const struct Off {
+      Off() { set_fused_attention(false); }
+      ~Off() { set_fused_attention(true); }
+    } off;
+    return results();
+  }();
   const std::vector<Tensor> again = results();
   for (std::size_t i = 0; i < fused.size(); ++i) {
     expect_close(products[i], fused[i], 2e-2);

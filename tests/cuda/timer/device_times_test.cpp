@@ -161,9 +161,10 @@ TEST_F(CudaDeviceTimes, OfAReplayAreThoseOfTheRecordedOps) {
 
 /// Whether other processes use the GPU, whose kernels run between those of a step.
 bool is_shared(Device device) {
-  constexpr std::size_t context = 128 << 20;  // a context takes more
+  constexpr std::size_t least = 128 << 20, most = 1 << 30;  // bytes of a context and the libraries
   const auto outside = memory::snapshot(device).outside;
-  return outside && outside->others.value_or(0) > context;
+  if (!outside) return false;
+  return outside->others ? *outside->others > least : outside->bytes > most;
 }
 
 // A step of tens of milliseconds, of which the launch and the host's wait are a small part.
