@@ -40,8 +40,15 @@ void isfinite(Conversion& c) {
   c.set_out(c.graph.add("Not", {c.graph.add("Or", {c.graph.add("IsNaN", {c.in()}), magnitude_is_infinite(c)})}));
 }
 
-void where(Conversion& c) { c.set_out(c.graph.add("Where", {c.in(0), c.in(1), c.in(2)})); }
-void masked_fill(Conversion& c) { c.set_out(c.graph.add("Where", {c.in(1), c.in(2), c.in(0)})); }
+/// Chooses elements of a where the mask is true, and of b elsewhere. onnxruntime's Where takes no bool elements.
+void choose(Conversion& c, const std::string& mask, const std::string& a, const std::string& b) {
+  const auto add = [&](const char* op, const std::vector<std::string>& in) { return c.graph.add(op, in); };
+  const bool is_bool = c.out_dtype() == DType::boolean;
+  c.set_out(is_bool ? add("Or", {add("And", {mask, a}), add("And", {add("Not", {mask}), b})})
+                    : add("Where", {mask, a, b}));
+}
+void where(Conversion& c) { choose(c, c.in(0), c.in(1), c.in(2)); }
+void masked_fill(Conversion& c) { choose(c, c.in(1), c.in(2), c.in(0)); }
 
 constexpr Converter converters[] = {
     {"eq", compare<equal>},
