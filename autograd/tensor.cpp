@@ -20,8 +20,8 @@ int next_hook_handle() {
 }
 
 void check_assignable(const Tensor& x) {
-  check<ValueError>(x.ref() && x.ref()->is_view,
-                    "assigned to a temporary that is not a view, so nothing would change: ", describe(x));
+  const bool is_shared = x.ref() && x.ref()->is_view && x.storage().use_count() > 1;
+  check<ValueError>(is_shared, "assigned to a temporary that is not a view of a tensor: ", describe(x));
 }
 
 }  // namespace

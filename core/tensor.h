@@ -139,8 +139,8 @@ class Tensor {
   Tensor operator[](std::int64_t i) const;
   /// Writes into the tensor that a temporary is a view of, as copy_() and fill_() do: `x[3] = y`,
   /// `index(x, {Slice(1, 5)}) = 0.5`.
-  /// Throws ValueError if the temporary is not a view, such as index(x, {mask}). Otherwise throws as copy_() and
-  /// fill_().
+  /// Throws ValueError if the temporary is not a view of a tensor, such as index(x, {mask}). Otherwise throws as
+  /// copy_() and fill_().
   void operator=(const Tensor& y) &&;
   void operator=(Scalar value) &&;
   /// Calls `hook` with this tensor's gradient each time backward computes it. A defined result replaces the gradient.

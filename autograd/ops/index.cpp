@@ -137,7 +137,8 @@ Tensor index(const Tensor& x, const std::vector<TensorIndex>& indices) {
     }
   }
   if (is_mask(tensor)) return op.result(select_where(y, place, tensor));
-  return op.result(tensor.defined() ? select_at(y, place, tensor) : y);
+  if (tensor.defined()) return op.result(select_at(y, place, tensor));
+  return op.result(y.is_same(x) ? view(x, x.shape()) : y);  // a view, to which one can assign
 }
 
 }  // namespace bytetape

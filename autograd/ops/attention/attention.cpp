@@ -227,7 +227,10 @@ Tensor log_sum_exp_like(const Tensor& q) {
 bool fused_attention() {
   return detail::autograd_ambient.fused_attention.value_or(fused_by_default.load(std::memory_order_relaxed));
 }
-void set_fused_attention(bool on) { fused_by_default.store(on, std::memory_order_relaxed); }
+void set_fused_attention(bool on) {
+  if (auto& own = detail::autograd_ambient.fused_attention) own = on;  // in the second run of a checkpoint
+  fused_by_default.store(on, std::memory_order_relaxed);
+}
 
 constexpr OpDefinition attention_op{.name = "scaled_dot_product_attention",
                                     .inputs = {"q", "k", "v", "mask"},

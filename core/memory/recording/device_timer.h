@@ -42,7 +42,7 @@ class DeviceTimer {
   virtual void begin() = 0;
   /// Ends begin(). Does not wait: work that was launched before is timed when it runs.
   virtual void end() = 0;
-  /// Delivers work that has been done, at the latest after about a second. Called often, by any thread.
+  /// Delivers work that has been done, as far as the device has written its records. Called often, by any thread.
   virtual void poll() = 0;
   /// Waits for the work of timed steps that was launched so far and delivers it. Also between begin() and end().
   virtual void flush() = 0;

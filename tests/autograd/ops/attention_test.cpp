@@ -82,6 +82,23 @@ TEST(Attention, HasTheSettingOfItsForwardInTheSecondRunOfACheckpoint) {
   EXPECT_EQ(seen, (std::vector{true, true}));
 }
 
+TEST(Attention, MaySetFusedWithinACheckpoint) {
+  std::vector<bool> seen;
+  const Tensor x = test::random_tensor({3}).set_requires_grad();
+  const Tensor y = checkpoint(
+      [&](const Tensor& x) {
+        set_fused_attention(false);
+        seen.push_back(AttentionOptions{}.fused);
+        set_fused_attention(true);
+        seen.push_back(AttentionOptions{}.fused);
+        return exp(x);
+      },
+      x);
+  y.backward(ones_like(y));
+  EXPECT_EQ(seen, (std::vector{false, true, false, true}));
+  EXPECT_TRUE(fused_attention());
+}
+
 // Threads share the tiles of the heads that are left over.
 TEST(Attention, ThreadsShareAHeadWithoutChangingABit) {
   struct Case {

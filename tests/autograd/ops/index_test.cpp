@@ -48,6 +48,11 @@ TEST(Index, AssigningWritesIntoTheTensor) {
   transpose(x, 0, 1)[2] = from_vector(std::vector<float>{3, 4});
   EXPECT_EQ(x[0].to_vector<double>(), (std::vector<double>{2, 0.5, 3}));
   EXPECT_EQ(x[1].to_vector<double>(), (std::vector<double>{2, y.to_vector<double>()[1], 4}));
+  for (const auto& all : std::vector<std::vector<TensorIndex>>{{Ellipsis}, {Slice()}, {Slice(0)}, {}}) {
+    const Tensor spaced = index(zeros({4, 3}), {Slice(0, None, 2)});
+    index(spaced, all) = 0.5;
+    EXPECT_EQ(spaced.to_vector<double>(), std::vector<double>(6, 0.5));
+  }
 
   Tensor z = zeros({3});
   z = y;  // a named tensor becomes another one
@@ -59,6 +64,8 @@ TEST(Index, AssigningIsRefusedToCopiesAndOnTheTape) {
   EXPECT_THROWS_SAYING(index(x, {mask}) = 1, ValueError, "not a view");
   EXPECT_THROWS_SAYING(index(x, {from_vector(Indices{0})}) = ones({1, 3}), ValueError, "not a view");
   EXPECT_THROWS_SAYING(x + 1 = x, ValueError, "not a view");
+  EXPECT_THROWS_SAYING(index(x, {zeros({2, 2}, DType::i64)}) = 1, ValueError, "not a view");
+  EXPECT_THROWS_SAYING(flatten(transpose(x, 0, 1)) = 1, ValueError, "not a view");
   EXPECT_THROWS_SAYING(x[0] = ones({2}), ShapeError, "");
   const Tensor leaf = zeros({2}).set_requires_grad();
   EXPECT_THROWS_SAYING(leaf[0] = 1, AutogradError, "view on the tape");
