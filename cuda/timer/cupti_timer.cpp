@@ -85,6 +85,7 @@ CuptiTimer::CuptiTimer() : launches_(launch_calls()) {}
 void CuptiTimer::start(Listener listener) {
   scopes_.clear();
   take_failure();
+  taken_ = std::chrono::steady_clock::now();
   check_cupti(cupti().Subscribe(&subscriber_, on_callback, this), "start");
   guarded([&] {
     register_once();
@@ -145,6 +146,7 @@ void CuptiTimer::flush() {
     if (collects_) pending_.mark();
     pending_.wait();
     take_records(collects_ ? 0 : CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+    has_records_ = false;
   });
 }
 

@@ -11,12 +11,8 @@ namespace {
 /// Returns texts as one batch, padded at their ends.
 Tensor batch_of(const std::vector<Tensor>& texts, std::int64_t longest) {
   std::vector<Tensor> rows;
-  for (const Tensor& text : texts) {
-    const std::int64_t missing = longest - text.numel();
-    const Tensor padded = missing > 0 ? cat({text, zeros({missing}, DType::i64, text.device())}) : text;
-    rows.push_back(unsqueeze(padded, 0));
-  }
-  return rows.size() == 1 ? rows[0] : cat(rows);
+  for (const Tensor& text : texts) rows.push_back(pad(text, {0, longest - text.numel()}));
+  return stack(rows);
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ using memory::first_difference;  // EXPECT_EQ(first_difference(on_cpu, on_meta),
 /// test fails: what is held shapes what comes after.
 std::vector<memory::Event> record_events(Device device, const std::function<void(Device)>& program);
 
-/// What a program allocates on a device, in bytes as requested: each tensor, in order, and all workspaces together.
+/// The bytes that a program requests on a device for each tensor, in order, and for all workspaces together.
 struct Allocations {
   std::vector<std::uint64_t> tensors;
   std::uint64_t workspaces = 0;
