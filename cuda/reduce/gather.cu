@@ -116,17 +116,17 @@ __global__ void __launch_bounds__(block_size)
   }
 }
 
-/// Stores each element's offsets in y and x. An invalid one gets the offset `none` in y.
+/// Stores each element's offsets in y, which has `extent` elements, and in x.
 template <class I>
 __global__ void __launch_bounds__(block_size)
-    offsets_kernel(I index, std::int64_t y_step, std::int64_t none, Pairs pairs, FaultSlot faults) {
+    offsets_kernel(I index, std::int64_t y_step, std::int64_t extent, Pairs pairs, FaultSlot faults) {
   const auto count = static_cast<std::int64_t>(index.steps.count);
   for (std::int64_t element = this_thread(); element < count; element += all_threads()) {
     std::int64_t at[I::operands];
     index.find(element, at);
     const std::int64_t i = index.data[at[0]];
     index.check(faults, element, i);
-    pairs.keys[element] = static_cast<std::uint64_t>(index.is_valid(i) ? at[2] + i * y_step : none);
+    pairs.keys[element] = index.is_valid(i) ? static_cast<std::uint64_t>(at[2] + i * y_step) : invalid_target(extent);
     pairs.values[element] = at[3];
   }
 }

@@ -20,6 +20,11 @@ struct Index {
       : data(v.as<std::int64_t>()), size(v.shape[0]), step(v.strides[0]), bound(bound) {}
   __device__ std::int64_t operator[](std::int64_t j) const { return data[j * step]; }
   __device__ bool is_slice(std::int64_t i) const { return i >= 0 && i < bound; }
+  __device__ std::uint64_t target(std::int64_t j, std::int64_t skipped) const {
+    const std::int64_t i = (*this)[j];
+    if (!is_slice(i)) return invalid_target(bound);
+    return i == skipped ? left_out_target(bound) : static_cast<std::uint64_t>(i);
+  }
   /// Reports a fault if element j is the first invalid one.
   __device__ void check(const FaultSlot& faults, std::int64_t j) const {
     const std::int64_t i = (*this)[j];
@@ -93,11 +98,10 @@ void index_select(const IndexSelectArgs& a) {
   });
 }
 
-/// Stores each index as a target and its position as the place. Invalid and skipped indices get the largest target.
+/// Stores each index as a target and its position as the place.
 __global__ void __launch_bounds__(block_size) places_kernel(Index index, std::int64_t skipped, Pairs pairs) {
   for (std::int64_t j = this_thread(); j < index.size; j += all_threads()) {
-    const std::int64_t i = index[j];
-    pairs.keys[j] = static_cast<std::uint64_t>(index.is_slice(i) && i != skipped ? i : index.bound);
+    pairs.keys[j] = index.target(j, skipped);
     pairs.values[j] = j;
   }
 }
@@ -106,9 +110,8 @@ __global__ void __launch_bounds__(block_size) places_kernel(Index index, std::in
 __global__ void __launch_bounds__(block_size)
     checked_places_kernel(Index index, std::int64_t skipped, Pairs pairs, FaultSlot faults) {
   for (std::int64_t j = this_thread(); j < index.size; j += all_threads()) {
-    const std::int64_t i = index[j];
     index.check(faults, j);
-    pairs.keys[j] = static_cast<std::uint64_t>(index.is_slice(i) && i != skipped ? i : index.bound);
+    pairs.keys[j] = index.target(j, skipped);
     pairs.values[j] = j;
   }
 }

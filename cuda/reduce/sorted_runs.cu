@@ -109,9 +109,7 @@ __global__ void __launch_bounds__(block_size)
   }
 }
 
-__device__ bool has_fault(const SortedRuns& runs) {
-  return runs.targets[runs.count - 1] >= static_cast<std::uint64_t>(runs.bound);
-}
+__device__ bool has_fault(const SortedRuns& runs) { return runs.targets[runs.count - 1] == invalid_target(runs.bound); }
 
 /// Returns the end of the run that begins at place `begin`. Its length is doubled until it is too long.
 __device__ std::int64_t end_of_run(const SortedRuns& runs, std::int64_t begin) {

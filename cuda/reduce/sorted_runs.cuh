@@ -27,6 +27,14 @@ struct Slices {
   __device__ T at(std::int64_t offset, std::int64_t place) const { return x ? x[offset + place * step] : constant; }
 };
 
+/// Returns the target of a place that is left out, or of one whose index is invalid.
+__host__ __device__ inline std::uint64_t left_out_target(std::int64_t bound) {
+  return static_cast<std::uint64_t>(bound);
+}
+__host__ __device__ inline std::uint64_t invalid_target(std::int64_t bound) {
+  return static_cast<std::uint64_t>(bound) + 1;
+}
+
 /// Sorts the pairs that `write` stores: write(pairs) launches a kernel that sets target and place number i, for all
 /// places of the scratch's layout.
 template <class F>
@@ -41,7 +49,7 @@ SortedRuns sort_runs(const RunsScratch& layout, std::int64_t count, std::int64_t
   if (count > 0) {
     write(sorted);
     check_launch();
-    const int bits = std::bit_width(static_cast<std::uint64_t>(std::max<std::int64_t>(bound, 1)));
+    const int bits = std::bit_width(invalid_target(bound));
     sorted = sort_pairs(sorted, pairs(2), count, bits, {data + layout.sort, ws.bytes - layout.sort}, stream);
   }
   return {sorted.keys, sorted.values, count, bound, layout.chunk, layout.chunks, data + layout.chunk_sums};

@@ -31,8 +31,8 @@ RunsScratch scratch_of(const ScatterArgs& a, bool adds);
 /// Whether a scatter sorts its index. If not, the thread of each element compares its index with those of its line.
 bool is_sorted(const ScatterArgs& a);
 
-/// Targets in order, with their places. The places of a target are a run. A run has the order of the index. Targets
-/// that are not below `bound` are invalid, and are the last.
+/// Targets in order, with their places. The places of a target are a run. A run has the order of the index. The target
+/// `bound` is left out, and larger ones are invalid. Both come last.
 struct SortedRuns {
   const std::uint64_t* targets;
   const std::int64_t* places;
