@@ -69,6 +69,8 @@ class Conversion {
   /// Return the name of the result of further nodes.
   std::string cast(const std::string& x, DType to);
   std::string reshape(const std::string& x, const Sizes& sizes);
+  /// Returns a size as a scalar, i64.
+  std::string scalar(Size size) { return graph.add("Squeeze", {graph.sizes({size})}); }
   /// Whether each element of x, of the given dtype, is not 0. NaN is not.
   std::string is_nonzero(const std::string& x, DType dtype);
   /// Returns input 0; a scalar as a tensor of one element, for nodes that need a dim.

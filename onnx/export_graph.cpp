@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "bytetape/core/memory/report/utf8.h"
 #include "bytetape/onnx/conversion.h"
 #include "bytetape/onnx/ops/table.h"
 
@@ -115,9 +116,12 @@ std::vector<std::string> result_names(const SaveOptions& options, std::size_t co
 void check_names(const std::vector<std::string>& names, std::size_t count, const char* what) {
   check<ValueError>(names.size() == count, "onnx::save: expected ", count, " names of ", what, ", got ", names.size());
   std::set<std::string> seen;
-  for (const std::string& name : names)
+  for (const std::string& name : names) {
     check<ValueError>(!name.empty() && seen.insert(name).second, "onnx::save: the name '", name, "' of ", what,
                       " is empty or repeated");
+    check<ValueError>(memory::utf8(name) == name, "onnx::save: the name '", memory::utf8(name), "' of ", what,
+                      " is not UTF-8");
+  }
 }
 
 /// Throws ValueError if a name given by the user is that of another value.
@@ -133,12 +137,23 @@ static void check_names_of(const Graph& graph) {
     for (const std::string& name : node.outputs) add(name);
 }
 
-Graph graph_of(Trace& first, Trace& second, const NamedTensors& inputs, Size batch, const SaveOptions& options) {
+bool has_batch(const std::string& name, const SaveOptions& options) {
+  const std::vector<std::string>& without = options.unbatched_inputs;
+  return options.dynamic_batch && std::find(without.begin(), without.end(), name) == without.end();
+}
+
+const std::pair<std::string, Tensor>& first_batched(const NamedTensors& inputs, const SaveOptions& options) {
+  const auto found =
+      std::find_if(inputs.begin(), inputs.end(), [&](const auto& input) { return has_batch(input.first, options); });
+  return found == inputs.end() ? inputs[0] : *found;
+}
+
+Graph graph_of(Trace first, Trace second, const NamedTensors& inputs, Size batch, const SaveOptions& options) {
   check_keeps_no_state(first, second);
   check_same_ops(first, second, batch);
   remove_unused(first, second);
   const std::vector<std::string> names = result_names(options, first.results.size());
-  Graph graph(batch, inputs[0].first, options.batch_dim);
+  Graph graph(batch, first_batched(inputs, options).first, options.batch_dim);
   ValueNames values(graph, first, second);
   for (std::size_t i = 0; i < inputs.size(); ++i)
     graph.inputs.push_back(

@@ -7,6 +7,8 @@
 
 namespace bytetape::onnx {
 
+static constexpr char batch_prefix[] = "batch_size";  // of the names of nodes that compute its multiples
+
 bool are_fixed(const Sizes& sizes) {
   return std::all_of(sizes.begin(), sizes.end(), [](const Size& s) { return s.is_fixed(); });
 }
@@ -56,7 +58,7 @@ std::int64_t Graph::multiple_of_batch(Size size) const {
 std::string Graph::batch_times(std::int64_t factor) {
   std::string& name = batch_times_[factor];
   if (!name.empty()) return name;
-  const std::string prefix = std::exchange(prefix_, "batch_size");
+  const std::string prefix = std::exchange(prefix_, batch_prefix);
   name = factor == 1 ? add("Shape", {input_}, {{"start", batch_dim_}, {"end", batch_dim_ + 1}})
                      : add("Mul", {batch_times(1), integers({factor})});
   prefix_ = prefix;
@@ -85,6 +87,24 @@ std::string Graph::sizes(const Sizes& sizes) {
   if (parts.empty()) return integers(fixed);
   add_fixed();
   return parts.size() == 1 ? parts[0] : add("Concat", parts, {{"axis", std::int64_t{0}}});
+}
+
+std::string Graph::difference(const Graph& other) const {
+  std::map<std::string, std::string> contents[2];  // of constants, by name
+  for (const auto& [content, name] : constants_) contents[0][name] = content;
+  for (const auto& [content, name] : other.constants_) contents[1][name] = content;
+  const auto are_same = [&](const Node& a, const Node& b) {
+    return a == b && std::all_of(a.inputs.begin(), a.inputs.end(),
+                                 [&](const std::string& input) { return contents[0][input] == contents[1][input]; });
+  };
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (i < other.nodes.size() && are_same(nodes[i], other.nodes[i])) continue;
+    while (i + 1 < nodes.size() && nodes[i].name.starts_with(batch_prefix)) ++i;  // made for the node behind it
+    return nodes[i].name;
+  }
+  for (std::size_t i = 0; i < outputs.size(); ++i)
+    if (!(outputs[i] == other.outputs[i])) return outputs[i].name;
+  return "";
 }
 
 }  // namespace bytetape::onnx

@@ -41,12 +41,14 @@ struct Node {
   std::string op_type, name;
   Names inputs, outputs;
   Attributes attributes;
+  friend bool operator==(const Node&, const Node&) = default;
 };
 /// The description of an input or a result of the graph. A size that depends on the batch size has a name.
 struct Description {
   std::string name;
   DType dtype = DType::f32;
   std::vector<std::variant<std::int64_t, std::string>> sizes;
+  friend bool operator==(const Description&, const Description&) = default;
 };
 
 /// A graph, to which nodes are added. Constants that occur several times are stored once.
@@ -74,6 +76,9 @@ class Graph {
   std::string sizes(const Sizes& sizes);
   /// Returns how often the batch size is in a size that depends on it; 0 if that is no whole number.
   std::int64_t multiple_of_batch(Size size) const;
+
+  /// Returns the name of the first node or result that `other` does not have; empty if both graphs are equal.
+  std::string difference(const Graph& other) const;
 
   std::vector<Node> nodes;
   NamedTensors initializers;

@@ -1,6 +1,7 @@
 #include "bytetape/onnx/model_file.h"
 
 #include <onnx/onnx_pb.h>
+#include <onnx/shape_inference/implementation.h>
 
 #include <filesystem>
 #include <ostream>
@@ -101,6 +102,20 @@ void set_location(::onnx::TensorProto& to, const std::string& file, const Extern
   return model;
 }
 
+/// Throws NotImplemented if ONNX has not all of the operators for the dtypes of their inputs.
+void check_operators(const Graph& graph) {
+  ::onnx::ModelProto model = model_without_constants(graph);
+  for (const auto& [name, x] : graph.initializers) {
+    ::onnx::TensorProto& to = *model.mutable_graph()->add_initializer();
+    set_header(to, name, x);
+    if (x.nbytes() < least_external_bytes) set_bytes(to, x);  // of sizes, on which shapes depend
+  }
+  try {
+    const ::onnx::ShapeInferenceOptions checks{true, 1, false};  // types, strictly, without computing constants
+    ::onnx::shape_inference::InferShapes(model, ::onnx::OpSchemaRegistry::Instance(), checks);
+  } catch (const std::exception& error) { fail<NotImplemented>("onnx::save cannot export: ", error.what()); }
+}
+
 void check_size(const Graph& graph, bool external_data) {
   std::size_t bytes = 0;
   for (const auto& [name, x] : graph.initializers) bytes += external_data ? 0 : x.nbytes();
@@ -125,6 +140,7 @@ void write_external(const std::string& path, const std::vector<External>& all) {
 
 void write_model(const std::string& path, const Graph& graph, bool external_data) {
   check_size(graph, external_data);
+  check_operators(graph);
   ::onnx::ModelProto model = model_without_constants(graph);
   std::vector<External> all;
   std::size_t end = 0;

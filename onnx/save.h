@@ -12,10 +12,12 @@ namespace bytetape::onnx {
 
 /// The options of save().
 struct SaveOptions {
-  /// Whether the model takes any batch size. The function then runs with two different sizes.
+  /// Whether the model takes any batch size. The function then runs with three different sizes.
   bool dynamic_batch = true;
   /// The dim of each input that is the batch.
   std::int64_t batch_dim = 0;
+  /// The names of inputs without a batch, such as a mask that all examples share. Their sizes are those of the example.
+  std::vector<std::string> unbatched_inputs = {};
   /// Whether parameters and constants are in a second file, `path`.data. A model above 2 GB needs that.
   bool external_data = false;
   /// The names of the inputs of save(path, net, example). Default: "input".
@@ -28,19 +30,20 @@ struct SaveOptions {
 using Function = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
 
 /// Saves a module as an ONNX model of opset 17.
-/// Runs net(example) twice, in evaluation mode and without gradients, observes the ops, and writes them as ONNX nodes.
-/// Parameters and buffers keep their names. Each file is replaced as a whole or not at all, `path`.data before `path`.
+/// Runs net(example), also with other batch sizes, in evaluation mode and without gradients, observes the ops, and
+/// writes them as ONNX nodes. Parameters and buffers keep their names. Each file is replaced as a whole or not at all,
+/// `path`.data before `path`.
 ///
 ///     onnx::save("net.onnx", net, zeros({1, 3, 224, 224}));
 ///
 /// Constants that forward computes on the host from values, or from sizes other than the batch size, are those of the
 /// example. The training mode of each module is restored.
 /// Throws NotImplemented, with the reason and the module of each op, if an op cannot be exported, or if the ops depend
-/// on the batch size in a way that ONNX cannot express, or fail for another one, or if the function overwrites a tensor
-/// that outlives it. Nothing is written then.
-/// Throws DeviceError if a parameter, buffer or input has no data because it is on a meta device.
-/// Throws ValueError if an input is undefined, or has no dim `batch_dim`, or if names do not fit or are repeated.
-/// Throws FileError if a file cannot be written. Exceptions of the function pass through.
+/// on the batch size in a way that ONNX cannot express, or fail for another one, or run under Autocast, or if ONNX
+/// lacks one for these dtypes, or if the function overwrites a tensor that outlives it. Nothing is written then. Throws
+/// DeviceError if a parameter, buffer or input has no data because it is on a meta device. Throws ValueError if an
+/// input is undefined, or has no dim `batch_dim`, if the function returns no tensor, or if names do not fit, are
+/// repeated, or are not UTF-8. Throws FileError if a file cannot be written. Exceptions of the function pass through.
 void save(const std::string& path, nn::Module& net, const Tensor& example, const SaveOptions& options = {});
 /// Saves a function of several tensors, such as a step of a transformer with its cache. `net` is the module whose
 /// parameters the function uses. `inputs` are examples, with the names that they have in the model.

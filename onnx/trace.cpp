@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "bytetape/autograd/autocast.h"
 #include "bytetape/autograd/ops/copy.h"
 #include "bytetape/core/memory/ambient.h"
 #include "bytetape/onnx/ops/table.h"
@@ -57,6 +58,7 @@ class Tracer final : public OpObserver {
     if (!is_exported(call.definition.name)) return;
     active_ = &call;
     op_ = {&call.definition, call.attributes, {}, {}, memory::ambient.scope.module};
+    if (converts_inputs(call)) op_.refusal = "it runs under Autocast, which converts its inputs; use to(x, dtype)";
     writes_.clear();
     for (const Operand& x : call.inputs) op_.inputs.push_back(argument(x));
     for (const std::string_view written : call.definition.writes) {
@@ -94,6 +96,20 @@ class Tracer final : public OpObserver {
   Trace trace;
 
  private:
+  /// Whether Autocast may convert an input of the op. The conversion is a part of the op, which is not exported.
+  static bool converts_inputs(const OpCall& call) {
+    const AutocastClass rule = call.definition.autocast;
+    if (!autocast_enabled() || rule == AutocastClass::keep) return false;
+    std::vector<DType> dtypes;
+    for (const Operand& x : call.inputs)
+      if (!x.is_number() && x.tensor().defined() && is_floating(x.tensor().dtype()))
+        dtypes.push_back(x.tensor().dtype());
+    if (dtypes.empty()) return false;
+    const DType kept = rule == AutocastClass::low   ? autocast_dtype()
+                       : rule == AutocastClass::f32 ? DType::f32
+                                                    : dtypes[0];
+    return std::any_of(dtypes.begin(), dtypes.end(), [&](DType t) { return t != kept; });
+  }
   /// Other ops with such a name, such as batch_norm, write to it in training only.
   void check_not_named(const OpCall& call, const Tensor& x) {
     const auto found = named_storages_.find(&x.storage());
@@ -240,7 +256,9 @@ Trace trace(const Function& function, const NamedTensors& inputs, const NamedTen
   std::vector<Tensor> tensors;
   for (const auto& [name, x] : inputs) tensors.push_back(x);
   Tracer tracer(inputs, constants);
-  for (const Tensor& y : function(tensors)) {
+  const std::vector<Tensor> results = function(tensors);
+  check<ValueError>(!results.empty(), "onnx::save: the function returns no tensor");
+  for (const Tensor& y : results) {
     check<ValueError>(y.defined(), "onnx::save: a result of the function is undefined");
     tracer.trace.results.push_back(tracer.value_of(y));
   }

@@ -1,13 +1,18 @@
 #include "bytetape/autograd/ops/index.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "bytetape/autograd/op.h"
 #include "bytetape/autograd/ops/compare.h"
 #include "bytetape/autograd/ops/indexing.h"
+#include "bytetape/core/dispatch.h"
 #include "bytetape/core/factories.h"
+#include "bytetape/core/kernels/indexing.h"
 
 namespace bytetape {
+
+using enum AttributeType;
 
 namespace {
 
@@ -20,11 +25,11 @@ auto count(const std::vector<TensorIndex>& indices) {
   return std::count_if(indices.begin(), indices.end(), [](const TensorIndex& i) { return as<T>(i) != nullptr; });
 }
 
-/// Returns the tensor among the indices, or an undefined tensor if all are of other types.
-Tensor tensor_among(const std::vector<TensorIndex>& indices) {
+std::vector<Tensor> tensors_among(const std::vector<TensorIndex>& indices) {
+  std::vector<Tensor> tensors;
   for (const TensorIndex& i : indices)
-    if (const auto* tensor = as<Tensor>(i)) return *tensor;
-  return {};
+    if (const auto* tensor = as<Tensor>(i)) tensors.push_back(*tensor);
+  return tensors;
 }
 
 bool is_mask(const Tensor& index) { return index.defined() && index.dtype() == DType::boolean; }
@@ -51,7 +56,6 @@ void check_tensor(const Tensor& x, int dim, const Tensor& index) {
 /// Checks the indices. Returns the number of dims that have none.
 int check_indices(const Tensor& x, const std::vector<TensorIndex>& indices) {
   check<ValueError>(count<EllipsisType>(indices) <= 1, "expected at most one Ellipsis");
-  check<ValueError>(count<Tensor>(indices) <= 1, "expected at most one index that is a tensor or mask");
   int dims = 0;
   for (const TensorIndex& i : indices) dims += dims_of(i);
   check(dims <= x.rank(), "expected indices of at most ", x.rank(), " dims for ", describe(x), ", got ", dims);
@@ -72,28 +76,70 @@ int check_indices(const Tensor& x, const std::vector<TensorIndex>& indices) {
 
 bool is_whole(const Slice& s) { return s.start == 0 && s.stop == Slice().stop && s.step == 1; }
 
-/// Replaces a dim of x by the dims of index.
-Tensor select_at(const Tensor& x, int dim, const Tensor& index) {
-  const Tensor y = index_select(x, dim, reshape(index, index.numel()));
-  if (index.rank() == 1) return y;
-  Shape shape;
-  for (int d = 0; d < x.rank(); ++d) {
-    if (d != dim) {
-      shape.push_back(x.shape()[d]);
-      continue;
-    }
-    for (const std::int64_t n : index.shape()) shape.push_back(n);
-  }
-  return reshape(y, shape);
+/// A tensor among the indices: elements of dims from `dim` on, by their numbers in row-major order.
+struct Selection {
+  int dim, dims;
+  Tensor index;  // i64; negative numbers count from the end
+};
+
+/// Returns the selection of a tensor at a dim of x. The numbers of a mask are those of its true elements.
+Selection select_by(const Tensor& tensor, int dim) {
+  if (!is_mask(tensor)) return {dim, 1, tensor};
+  return {dim, tensor.rank(), flatten(nonzero(flatten(tensor)))};
 }
 
-/// Replaces the dims of x that a mask stands for, from `dim` on, by the elements at which it is true.
-Tensor select_where(const Tensor& x, int dim, const Tensor& mask) {
+Shape broadcast_shape(const std::vector<Selection>& all) {
   Shape shape;
-  for (int d = 0; d < dim; ++d) shape.push_back(x.shape()[d]);
-  shape.push_back(mask.numel());
-  for (int d = dim + mask.rank(); d < x.rank(); ++d) shape.push_back(x.shape()[d]);
-  return index_select(reshape(x, shape), dim, flatten(nonzero(flatten(mask))));
+  for (const Selection& s : all)
+    check(broadcast_into(shape, s.index.shape()), "the indices ", describe(all[0].index), " and ", describe(s.index),
+          " do not broadcast together");
+  return shape;
+}
+
+/// Permutes x so that the dims of the selections come first, if dims of others lie between them.
+Tensor with_adjacent_dims(const Tensor& x, std::vector<Selection>& all) {
+  Dims selected, others;
+  for (int d = 0; d < x.rank(); ++d) {
+    const bool is_selected =
+        std::any_of(all.begin(), all.end(), [&](const Selection& s) { return d >= s.dim && d < s.dim + s.dims; });
+    (is_selected ? selected : others).push_back(d);
+  }
+  if (selected.back() - selected[0] == selected.size() - 1) return x;
+  int next = 0;
+  for (Selection& s : all) s.dim = std::exchange(next, next + s.dims);
+  for (const std::int64_t d : others) selected.push_back(d);
+  return permute(x, selected);
+}
+
+constexpr OpDefinition flat_index_op{
+    .name = "flat_index", .inputs = {"base", "index"}, .attributes = {{"size", integer}}, .family = Family::indexing};
+/// Returns base * size + index, all i64 (n), where a negative index counts from the end. An undefined base counts as 0.
+Tensor flat_index(const Tensor& base, const Tensor& index, std::int64_t size) {
+  const Op<flat_index_op> op(base, index, size);
+  const Tensor y = empty(index.shape(), DType::i64, index.device());
+  run<&IndexingKernels::flat_index>(
+      y.device(), FlatIndexArgs{base.defined() ? base.read() : ConstView(), index.read(), size, y.write()});
+  return op.result(y);
+}
+
+/// Replaces the dims of the selections by those of their indices.
+Tensor select_elements(const Tensor& given, std::vector<Selection> all) {
+  const Tensor x = with_adjacent_dims(given, all);
+  const Shape selected = broadcast_shape(all);
+  const int first = all[0].dim, end = all.back().dim + all.back().dims;
+  Shape merged, result;  // of x with one dim for the selected ones, and of the result
+  for (int d = 0; d < first; ++d) merged.push_back(x.shape()[d]), result.push_back(x.shape()[d]);
+  merged.push_back(1);
+  for (const std::int64_t n : selected) result.push_back(n);
+  for (int d = end; d < x.rank(); ++d) merged.push_back(x.shape()[d]), result.push_back(x.shape()[d]);
+  Tensor flat;
+  for (const Selection& s : all) {
+    std::int64_t size = 1;
+    for (int d = s.dim; d < s.dim + s.dims; ++d) size *= x.shape()[d];
+    merged[first] *= size;
+    flat = flat_index(flat, reshape(expand(s.index, selected), numel(selected)), size);
+  }
+  return reshape(index_select(reshape(x, merged), first, flat), result);
 }
 
 }  // namespace
@@ -115,14 +161,14 @@ Tensor nonzero(const Tensor& x) {
   return op.result(from_vector(indices, {count, x.rank()}, x.device()));
 }
 
-constexpr OpDefinition index_op{.name = "index", .inputs = {"x", "index"}, .kind = OpKind::composite};
+constexpr OpDefinition index_op{.name = "index", .inputs = {"x", "tensors"}, .kind = OpKind::composite};
 Tensor index(const Tensor& x, const std::vector<TensorIndex>& indices) {
-  const Tensor tensor = tensor_among(indices);
-  const Op<index_op> op(x, tensor);
+  const Op<index_op> op(x, tensors_among(indices));
   check_defined(x);
   const int missing = check_indices(x, indices);
   Tensor y = x;
-  int dim = 0, place = 0;  // the next dim of y, and that of the tensor
+  std::vector<Selection> selections;
+  int dim = 0;  // the next dim of y
   for (const TensorIndex& i : indices) {
     if (const auto* at = as<std::int64_t>(i)) {
       y = select(y, dim, *at);
@@ -132,12 +178,11 @@ Tensor index(const Tensor& x, const std::vector<TensorIndex>& indices) {
       y = unsqueeze(y, dim++);
     } else {
       if (const auto* range = as<Slice>(i); range && !is_whole(*range)) y = slice(y, dim, *range);
-      if (as<Tensor>(i)) place = dim;
+      if (const auto* tensor = as<Tensor>(i)) selections.push_back(select_by(*tensor, dim));
       dim += dims_of(i);
     }
   }
-  if (is_mask(tensor)) return op.result(select_where(y, place, tensor));
-  if (tensor.defined()) return op.result(select_at(y, place, tensor));
+  if (!selections.empty()) return op.result(select_elements(y, std::move(selections)));
   return op.result(y.is_same(x) ? view(x, x.shape()) : y);  // a view, to which one can assign
 }
 

@@ -39,20 +39,23 @@ class TensorIndex {
 /// - A Slice selects a range, and Slice() the whole dim. None adds a dim of size 1.
 /// - Ellipsis stands for the dims without an index. They are at the end if there is no Ellipsis.
 /// - An i64 tensor of any shape replaces the dim by the tensor's dims, as index_select() does for one dim. Its elements
-///   must not be negative. At most one index can be a tensor.
+///   may be negative.
+/// - Several tensors are broadcast together, and element i of all of them selects one place: `index(logits, {rows,
+///   classes})` is logits[rows[i], classes[i]]. Their dims replace those of the tensors. If other dims lie between
+///   these, they come first. x is then copied once, as is an x whose dims of the tensors are not adjacent in memory.
 /// - A mask is a bool tensor with at least one dim. It selects the elements where it is true, in row-major order, and
-///   replaces its dims of x by one dim. Its shape must be that of the dims. It counts as the one tensor.
-///   The host reads it, as in nonzero(). Use where() if that suffices, because where() does not wait.
+///   replaces its dims of x by one dim. Its shape must be that of the dims. Among several tensors it counts as one of
+///   shape (number of true elements). The host reads it, as in nonzero(). Use where() if that suffices, because where()
+///   does not wait.
 ///
 /// Without a tensor the result is a view of x, so `index(x, {...}) = y` writes into x.
 /// Differentiable to any order.
-/// Throws ShapeError if there are too many indices, an integer is out of range, or a mask has another shape than its
-/// dims of x.
+/// Throws ShapeError if there are too many indices, an integer is out of range, tensors do not broadcast together, or a
+/// mask has another shape than its dims of x.
 /// Throws DTypeError if a tensor is neither i64 nor bool.
 /// Throws DeviceError for a mask on a meta device.
 /// Throws CaptureError for a mask in a step captured on a GPU.
-/// Throws ValueError if there are two tensors or two Ellipsis, a step is not positive, or an element of the tensor is
-/// out of range.
+/// Throws ValueError if there are two Ellipsis, a step is not positive, or an element of a tensor is out of range.
 Tensor index(const Tensor& x, const std::vector<TensorIndex>& indices);
 
 /// Returns the indices of the elements of x that are not 0, row-major: i64 (count, x.rank()) (torch.nonzero). The count

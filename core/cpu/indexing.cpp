@@ -5,6 +5,7 @@
 #include "bytetape/core/cpu/indices.h"
 #include "bytetape/core/cpu/loop.h"
 #include "bytetape/core/cpu/table.h"
+#include "bytetape/core/device/fault.h"
 #include "bytetape/core/kernels/indexing.h"
 #include "bytetape/core/visit.h"
 #include "bytetape/core/visit_bits.h"
@@ -178,6 +179,20 @@ void index_copy(const IndexWriteArgs& a, const Plan&, Workspace ws) {
   });
 }
 
+void flat_index(const FlatIndexArgs& a) {
+  const auto at = [](const ConstView& v, std::int64_t j) { return v.as<std::int64_t>()[j * v.strides[0]]; };
+  const std::int64_t n = a.y.shape[0];
+  for (std::int64_t j = 0; j < n; ++j)
+    if (const std::int64_t i = at(a.index, j); i < -a.size || i >= a.size)
+      throw_fault({Fault::Kind::from_end, i, a.size});
+  parallel_for(n, grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t j = begin; j < end; ++j) {
+      const std::int64_t i = at(a.index, j), before = a.base.defined() ? at(a.base, j) * a.size : 0;
+      a.y.as<std::int64_t>()[j] = before + i + (i < 0 ? a.size : 0);
+    }
+  });
+}
+
 void one_hot(const ConstView& index, const View& y) {
   const std::int64_t classes = y.shape[1];
   check_indices(index, classes);
@@ -196,6 +211,7 @@ const IndexingKernels& indexing_kernels() {
       .index_sum = {plan<IndexSumArgs>, index_sum},
       .index_copy = {plan<IndexWriteArgs>, index_copy},
       .index_add = {plan<IndexWriteArgs>, index_add},
+      .flat_index = flat_index,
       .one_hot = one_hot,
   };
   return all;

@@ -7,6 +7,8 @@ namespace bytetape {
 void throw_fault(const Fault& f) {
   if (f.kind == Fault::Kind::example) fail<ShapeError>("example ", f.value, " of a dataset of ", f.bound);
   if (f.kind == Fault::Kind::index) fail<ValueError>("index ", f.value, " is not in [0, ", f.bound, ")");
+  if (f.kind == Fault::Kind::from_end)
+    fail<ValueError>("index ", f.value, " is not in [", -f.bound, ", ", f.bound, ")");
   if (f.kind == Fault::Kind::probabilities)
     fail<ValueError>("row ", f.value, " of the probabilities has a negative or non-finite element, or fewer than ",
                      f.bound, " positive ones");

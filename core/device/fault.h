@@ -9,11 +9,11 @@ namespace bytetape {
 /// that have waited for it. All launches of a step agree on that. Ranks that NCCL connects agree on faults of the work
 /// before backward's first exchange (distributed/gradients.h).
 struct Fault {
-  enum class Kind : std::uint32_t { none, target, example, index, probabilities, position, other_rank };
+  enum class Kind : std::uint32_t { none, target, example, index, from_end, probabilities, position, other_rank };
   Kind kind = Kind::none;
   std::int64_t value = 0;
-  std::int64_t bound = 0;  ///< the value must be in [0, bound); for probabilities: the draws from row number `value`;
-                           ///< for other_rank: unused, as the value is the rank
+  std::int64_t bound = 0;  ///< the value must be in [0, bound); for from_end: in [-bound, bound); for probabilities:
+                           ///< the draws from row number `value`; for other_rank: unused, as the value is the rank
 };
 
 /// Throws the fault in the thread's scope: ShapeError for an example, DistributedError for one of another rank, else

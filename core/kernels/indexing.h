@@ -41,11 +41,21 @@ struct IndexWriteArgs {
   std::uint64_t moved_bytes() const { return bytetape::moved_bytes(index) + 2 * bytetape::moved_bytes(x); }
 };
 
+/// All are i64 (n): y[j] = base[j] * size + index[j], as the number of an element in two dims, of which the second has
+/// `size` elements. base may be undefined, and counts as 0. A negative index[j] counts from the end, and is in
+/// [-size, size). For others there is a fault.
+struct FlatIndexArgs {
+  ConstView base, index;
+  std::int64_t size;
+  View y;
+};
+
 struct IndexingKernels {
   void (*index_select)(const IndexSelectArgs& args);
   Planned<IndexSumArgs> index_sum;
   Planned<IndexWriteArgs> index_copy;
   Planned<IndexWriteArgs> index_add;  // numbers; integers wrap around
+  void (*flat_index)(const FlatIndexArgs& args);
   /// y (m, classes) is 1 in column index[j] of row j, else 0. Both are i64 and row-major.
   void (*one_hot)(const ConstView& index, const View& y);
 };

@@ -140,6 +140,29 @@ void index_write(const IndexWriteArgs& a, const Plan&, Workspace ws) {
   (adds ? add_runs : copy_runs)(runs, a.x, a.dim, a.y, true);
 }
 
+__global__ void __launch_bounds__(block_size) flat_index_kernel(const std::int64_t* base, std::int64_t base_step,
+                                                                Index index, std::int64_t* y, FaultSlot faults) {
+  const std::int64_t size = index.bound;
+  const auto is_valid = [&](std::int64_t i) { return i >= -size && i < size; };
+  for (std::int64_t j = this_thread(); j < index.size; j += all_threads()) {
+    const std::int64_t i = index[j], before = base ? base[j * base_step] * size : 0;
+    if (!is_valid(i))
+      leave_if_first(faults, {Fault::Kind::from_end, i, size}, j,
+                     [&](std::int64_t earlier) { return !is_valid(index[earlier]); });
+    y[j] = before + (is_valid(i) ? i + (i < 0 ? size : 0) : 0);
+  }
+}
+
+void flat_index(const FlatIndexArgs& a) {
+  if (a.y.numel() == 0) return;
+  const Index index(a.index, a.size);
+  const bool has_base = a.base.defined();
+  flat_index_kernel<<<blocks_for(index.size, a.y.device), block_size, 0, stream_of(a.y.device)>>>(
+      has_base ? a.base.as<std::int64_t>() : nullptr, has_base ? a.base.strides[0] : 0, index, a.y.as<std::int64_t>(),
+      FaultSlot(a.y.device));
+  check_launch();
+}
+
 __global__ void __launch_bounds__(block_size) one_hot_kernel(Index index, std::int64_t* y, FaultSlot faults) {
   for (std::int64_t i = this_thread(); i < index.size * index.bound; i += all_threads()) {
     const std::int64_t row = i / index.bound, column = i - row * index.bound;
@@ -164,6 +187,7 @@ const IndexingKernels& indexing_kernels() {
       .index_sum = {indexing_plans().index_sum.plan, index_sum},
       .index_copy = {indexing_plans().index_copy.plan, index_write<false>},
       .index_add = {indexing_plans().index_add.plan, index_write<true>},
+      .flat_index = flat_index,
       .one_hot = one_hot,
   };
   return all;

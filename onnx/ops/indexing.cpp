@@ -12,6 +12,14 @@ void index_select(Conversion& c) { c.set_out(c.graph.add("Gather", {c.in(0), c.i
 void embedding(Conversion& c) { c.set_out(c.graph.add("Gather", {c.in(1), c.in(0)}, {{"axis", std::int64_t{0}}})); }
 void gather(Conversion& c) { c.set_out(c.graph.add("GatherElements", {c.in(0), c.in(1)}, axis_of(c))); }
 
+void flat_index(Conversion& c) {
+  if (!c.has(0)) return c.set_out(c.in(1));  // Gather, too, counts negative indices from the end
+  const std::string size = c.graph.sizes({c.size("size")}), index = c.in(1);
+  const std::string is_negative = c.graph.add("Less", {index, c.graph.integers({0})});
+  const std::string wrapped = c.graph.add("Where", {is_negative, c.graph.add("Add", {index, size}), index});
+  c.set_out(c.graph.add("Add", {c.graph.add("Mul", {c.in(0), size}), wrapped}));
+}
+
 void one_hot(Conversion& c) {
   const std::string values = c.graph.integers({0, 1}), depth = c.graph.number(c.integer("num_classes"), DType::i64);
   c.set_vector_out(c.graph.add("OneHot", {c.vector_in(), depth, values}));
@@ -53,10 +61,15 @@ void scatter(Conversion& c) {
 }
 
 constexpr Converter converters[] = {
-    {"embedding", embedding},          {"gather", gather},
-    {"index_add", write_slices<true>}, {"index_copy", write_slices<false>},
-    {"index_select", index_select},    {"one_hot", one_hot},
-    {"scatter", scatter<false>},       {"scatter_add", scatter<true>},
+    {"embedding", embedding},
+    {"flat_index", flat_index},
+    {"gather", gather},
+    {"index_add", write_slices<true>},
+    {"index_copy", write_slices<false>},
+    {"index_select", index_select},
+    {"one_hot", one_hot},
+    {"scatter", scatter<false>},
+    {"scatter_add", scatter<true>},
 };
 
 }  // namespace

@@ -17,10 +17,26 @@ constexpr char exp_type[] = "Exp", log_type[] = "Log", sin_type[] = "Sin", cos_t
                abs_type[] = "Abs", sign_type[] = "Sign", neg_type[] = "Neg", floor_type[] = "Floor",
                ceil_type[] = "Ceil", round_type[] = "Round";
 
+/// Returns the result of an operator that ONNX lacks in bf16, of x in the dtype of the input. It is computed in f32.
+std::string without_bf16(Conversion& c, const char* op_type, const std::string& x) {
+  if (c.dtype() != DType::bf16) return c.graph.add(op_type, {x});
+  return c.cast(c.graph.add(op_type, {c.cast(x, DType::f32)}), DType::bf16);
+}
+template <const char* op_type>
+void same_without_bf16(Conversion& c) {
+  c.set_out(without_bf16(c, op_type, c.in()));
+}
+
 /// Converts a function that leaves integers as they are.
 template <const char* op_type>
 void rounding(Conversion& c) {
-  c.set_out(is_floating(c.dtype()) ? c.graph.add(op_type, {c.in()}) : c.in());
+  c.set_out(is_floating(c.dtype()) ? without_bf16(c, op_type, c.in()) : c.in());
+}
+
+// ONNX has no Neg of u8, whose values wrap around.
+void neg(Conversion& c) {
+  if (c.dtype() != DType::u8) return same<neg_type>(c);
+  c.set_out(c.cast(c.graph.add("Neg", {c.cast(c.in(), DType::i32)}), DType::u8));
 }
 
 void rsqrt(Conversion& c) { c.set_out(c.graph.add("Reciprocal", {c.graph.add("Sqrt", {c.in()})})); }
@@ -55,7 +71,7 @@ void leaky_relu(Conversion& c) {
 
 void softplus(Conversion& c) {
   const std::string beta = c.graph.number(c.number("beta"), c.dtype()), scaled = c.graph.add("Mul", {c.in(), beta}),
-                    smooth = c.graph.add("Div", {c.graph.add("Softplus", {scaled}), beta}),
+                    smooth = c.graph.add("Div", {without_bf16(c, "Softplus", scaled), beta}),
                     is_linear = c.graph.add("Greater", {scaled, c.graph.number(c.number("threshold"), c.dtype())});
   c.set_out(c.graph.add("Where", {is_linear, c.in(), smooth}));
 }
@@ -102,7 +118,7 @@ constexpr Converter converters[] = {
     {"abs", same<abs_type>},
     {"ceil", rounding<ceil_type>},
     {"clamp", clamp},
-    {"cos", same<cos_type>},
+    {"cos", same_without_bf16<cos_type>},
     {"erf", same<erf_type>},
     {"exp", same<exp_type>},
     {"expm1", expm1},
@@ -111,14 +127,14 @@ constexpr Converter converters[] = {
     {"leaky_relu", leaky_relu},
     {"log", same<log_type>},
     {"log1p", log1p},
-    {"neg", same<neg_type>},
+    {"neg", neg},
     {"relu", same<relu_type>},
     {"round", rounding<round_type>},
     {"rsqrt", rsqrt},
     {"sigmoid", same<sigmoid_type>},
     {"sign", same<sign_type>},
     {"silu", silu},
-    {"sin", same<sin_type>},
+    {"sin", same_without_bf16<sin_type>},
     {"softplus", softplus},
     {"sqrt", same<sqrt_type>},
     {"tanh", same<tanh_type>},

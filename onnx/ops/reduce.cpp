@@ -21,6 +21,20 @@ template <const char* op_type>
 void reduce(Conversion& c) {
   c.set_out(reduced(c, op_type, widened(c)));
 }
+
+/// Returns a tensor of bools as i32, which have an order in ONNX too, and others as they are.
+std::string ordered(Conversion& c, const std::string& x) {
+  return c.dtype() == DType::boolean ? c.cast(x, DType::i32) : x;
+}
+/// Returns the result for ordered(x) in the dtype of x.
+std::string as_input(Conversion& c, const std::string& y) {
+  return c.dtype() == DType::boolean ? c.cast(y, DType::boolean) : y;
+}
+
+template <const char* op_type>
+void reduce_ordered(Conversion& c) {
+  c.set_out(as_input(c, reduced(c, op_type, ordered(c, c.in()))));
+}
 constexpr char mean[] = "ReduceMean", prod[] = "ReduceProd", max[] = "ReduceMax", min[] = "ReduceMin",
                norm[] = "ReduceL2", logsumexp[] = "ReduceLogSumExp";
 
@@ -42,14 +56,14 @@ void quantify(Conversion& c) {
 
 /// Returns the index of the extreme element along a dim.
 std::string extreme_index(Conversion& c, const char* op_type) {
-  return c.graph.add(op_type, {c.vector_in()},
+  return c.graph.add(op_type, {ordered(c, c.vector_in())},
                      {{"axis", c.dim("dim", c.rank())}, {"keepdims", static_cast<std::int64_t>(c.flag("keepdim"))}});
 }
 
 template <const char* op_type>
 void index(Conversion& c) {
   if (c.has_attribute("dim")) return c.set_vector_out(extreme_index(c, op_type));
-  const std::string all = c.graph.add("Reshape", {c.in(), c.graph.integers({-1})});
+  const std::string all = c.graph.add("Reshape", {ordered(c, c.in()), c.graph.integers({-1})});
   c.set_out(c.graph.add(op_type, {all}, {{"axis", std::int64_t{0}}, {"keepdims", std::int64_t{0}}}));
 }
 constexpr char argmax[] = "ArgMax", argmin[] = "ArgMin";
@@ -58,7 +72,7 @@ template <const char* value_type, const char* index_type>
 void extreme(Conversion& c) {
   Attributes attributes = keeping(c);
   attributes.emplace_back("axes", std::vector<std::int64_t>{c.dim("dim", c.rank())});
-  c.set_vector_out(c.graph.add(value_type, {c.vector_in()}, attributes), 0);
+  c.set_vector_out(as_input(c, c.graph.add(value_type, {ordered(c, c.vector_in())}, attributes)), 0);
   c.set_vector_out(extreme_index(c, index_type), 1);
 }
 
@@ -81,10 +95,10 @@ constexpr Converter converters[] = {
     {"cumsum", cumsum},
     {"log_softmax", softmax<log_softmax_type>},
     {"logsumexp", reduce<logsumexp>},
-    {"max", reduce<max>},
+    {"max", reduce_ordered<max>},
     {"max_with_indices", extreme<max, argmax>},
     {"mean", reduce<mean>},
-    {"min", reduce<min>},
+    {"min", reduce_ordered<min>},
     {"min_with_indices", extreme<min, argmin>},
     {"norm", reduce<norm>},
     {"prod", reduce<prod>},

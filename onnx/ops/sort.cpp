@@ -5,12 +5,13 @@ namespace {
 
 /// Returns the first k values of a sorted dim, and their indices. TopK prefers the lowest index among equal values.
 Names first_of_sorted(Conversion& c, Size k, bool descending) {
-  const bool is_narrow = size_of(c.dtype()) == 1;  // u8 and bool, which TopK does not take
-  const std::string x = is_narrow ? c.cast(c.vector_in(), DType::i32) : c.vector_in();
+  // TopK does not take u8, bool and bf16.
+  const bool is_byte = size_of(c.dtype()) == 1, is_converted = is_byte || c.dtype() == DType::bf16;
+  const std::string x = is_converted ? c.cast(c.vector_in(), is_byte ? DType::i32 : DType::f32) : c.vector_in();
   Names found =
       c.graph.add_several("TopK", {x, c.graph.sizes({k})},
                           {{"axis", c.dim("dim", c.rank())}, {"largest", static_cast<std::int64_t>(descending)}}, 2);
-  if (is_narrow) found[0] = c.cast(found[0], c.dtype());
+  if (is_converted) found[0] = c.cast(found[0], c.dtype());
   return found;
 }
 

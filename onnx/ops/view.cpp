@@ -83,9 +83,20 @@ void expand(Conversion& c) { c.set_out(c.graph.add("Expand", {c.in(), c.graph.si
 
 // ---- the inverse of views, for ops in place on a view. Input 0 is the base, and input 1 the view's new value.
 
+/// Returns `base` with `values` in a range of it that has a step.
+std::string put_with_step(Conversion& c, const std::string& values, const Range& r) {
+  const std::string all =
+      c.graph.add("Range", {c.scalar(r.start), c.scalar(r.stop), c.graph.number(r.step, DType::i64)});
+  Sizes along(static_cast<std::size_t>(c.rank()), Size(1));
+  along[static_cast<std::size_t>(r.dim)] = -1;
+  const std::string index =
+      c.graph.add("Expand", {c.graph.add("Reshape", {all, c.graph.sizes(along)}), c.graph.sizes(c.shape(1))});
+  return c.graph.add("ScatterElements", {c.in(0), index, values}, {{"axis", r.dim}});
+}
+
 /// Returns `base` with `values` in a range of it.
 std::string put(Conversion& c, const std::string& values, const Range& r) {
-  if (r.step != 1) c.refuse("an op in place writes to a slice with a step");
+  if (r.step != 1) return put_with_step(c, values, r);
   Names parts;
   if (r.start != Size(0)) parts.push_back(part(c, c.in(0), r.dim, 0, r.start, r.size));
   parts.push_back(values);

@@ -116,6 +116,39 @@ void add_batches(std::vector<ExportCase>& all) {
   }));
 }
 
+/// Dtypes that some operators of ONNX lack.
+void add_dtypes(std::vector<ExportCase>& all) {
+  const auto as_f32 = [](const std::vector<Tensor>& parts) {
+    std::vector<Tensor> wide;
+    for (const Tensor& x : parts) wide.push_back(to(x, DType::f32));
+    return stack(wide, 1);
+  };
+  all.push_back(function_case("bool_extremes", {4}, [=](const Tensor& x) {
+    const Tensor is_positive = x > 0;
+    const auto [most, place] = max_with_indices(is_positive, 1);
+    return as_f32(
+        {max(is_positive, 1), min(is_positive, 1), argmax(is_positive, 1), argmin(is_positive, 1), most, place});
+  }));
+  all.push_back(
+      function_case("bytes_negated", {4}, [=](const Tensor& x) { return as_f32({neg(to(abs(x) * 3, DType::u8))}); }));
+  all.push_back(function_case("bf16", {4}, [=](const Tensor& x) {
+    const Tensor low = to(x, DType::bf16);
+    return as_f32(
+        {sort(low, 1).values, topk(low, 4, 1).values, to(argsort(low, 1), DType::f32), round(low), sin(low), cos(low)});
+  }));
+}
+
+/// An input that all examples of a batch share.
+void add_unbatched(std::vector<ExportCase>& all) {
+  const auto function = [](const std::vector<Tensor>& x) { return std::vector<Tensor>{matmul(x[1], x[0]) * x[2]}; };
+  all.push_back({"unbatched_inputs", std::make_shared<nn::Identity>(), function, [](std::int64_t batch) {
+                   return NamedTensors{{"shared", random_tensor({4, 5}, DType::f32)},
+                                       {"x", random_tensor({batch, 4}, DType::f32)},
+                                       {"scale", random_tensor({}, DType::f32)}};
+                 }});
+  all.back().options.unbatched_inputs = {"shared", "scale"};
+}
+
 /// Attention of queries that may attend to no key, because of a mask alone or of a mask and the causal option.
 void add_masks(std::vector<ExportCase>& all) {
   constexpr double inf = std::numeric_limits<double>::infinity();
@@ -153,6 +186,13 @@ void add_in_place(std::vector<ExportCase>& all) {
     add_(y, 1);
     return before + part * 10;
   }));
+  all.push_back(function_case("in_place_on_steps", {6, 5}, [](const Tensor& x) {
+    const Tensor y = x * 2;
+    relu_(slice(y, 1, Slice(1, None, 2)));
+    index(y, {Slice(), Slice(0, 5, 3), Slice(None, None, 4)}) = 0.5;
+    index(y, {Slice(), 2, Slice(1, 4, 2)}) = index(x, {Slice(), 0, Slice(0, 2)});
+    return y;
+  }));
   all.push_back(function_case("copied_into_zeros", {4}, [](const Tensor& x) {
     const Tensor y = zeros({x.size(0), 6});
     copy_(narrow(y, 1, 1, 4), x);
@@ -177,6 +217,8 @@ void add_constants(std::vector<ExportCase>& all) {
 std::vector<ExportCase> op_cases() {
   std::vector<ExportCase> all;
   add_batches(all);
+  add_dtypes(all);
+  add_unbatched(all);
   add_masks(all);
   add_in_place(all);
   add_constants(all);

@@ -19,6 +19,9 @@ bool contains(const List& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
+/// Whether the last input stands for any number of tensors.
+bool takes_a_list(const OpDefinition& op) { return op.inputs[op.inputs.size() - 1] == "tensors"; }
+
 /// Keeps what the ops that the program called were seen to do, and checks each op.
 class Seen : public OpObserver {
  public:
@@ -33,8 +36,10 @@ class Seen : public OpObserver {
   void begin(const OpCall& call) override {
     parts += call.caller != nullptr;
     const OpDefinition& op = call.definition;
-    EXPECT_GE(call.inputs.size(), op.inputs.size()) << text(op.name);
-    EXPECT_TRUE(call.inputs.size() == op.inputs.size() || op.inputs[0] == "tensors") << text(op.name);
+    if (takes_a_list(op))
+      EXPECT_GE(call.inputs.size() + 1, op.inputs.size()) << text(op.name);
+    else
+      EXPECT_EQ(call.inputs.size(), op.inputs.size()) << text(op.name);
     EXPECT_EQ(call.attributes.size(), op.attributes.size()) << text(op.name);
     EXPECT_EQ(op.family.has_value(), op.kind == OpKind::kernel) << text(op.name);
     std::vector<std::uint32_t>& now = versions[&call] = {};
@@ -45,7 +50,7 @@ class Seen : public OpObserver {
     if (call.failed) return;
     EXPECT_FALSE(call.outputs.empty()) << text(op.name);
     EXPECT_TRUE(call.outputs.size() == op.outputs.size() || op.outputs[0] == "parts") << text(op.name);
-    for (std::size_t i = 0; i < op.inputs.size() && op.inputs[0] != "tensors"; ++i) {
+    for (std::size_t i = 0; i + takes_a_list(op) < op.inputs.size(); ++i) {
       const Tensor& x = call.inputs[i].tensor();
       const bool is_written = x.defined() && x.storage().version() != versions[&call][i];
       EXPECT_TRUE(!is_written || contains(op.writes, op.inputs[i])) << text(op.name) << " wrote " << op.inputs[i];

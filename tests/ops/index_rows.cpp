@@ -83,12 +83,54 @@ OpRow tensor_row() {
                   bad<ShapeError>("expected indices of at most 2 dims", {in(3, 2), in(3, 2).boolean()}),
                   bad<DTypeError>("expected indices in i64 or a mask, got f64(3,)", {in(3, 2), in(3)}),
                   bad<DeviceError>("inputs on different devices", {in(3, 2), in(3).examples().elsewhere()}),
-                  bad<ValueError>("expected at most one index that is a tensor", {in(3, 2), in(3).examples()},
+                  bad<ShapeError>("do not broadcast together", {in(3, 2), in(3).examples(), in(2).examples()},
                                   [](X x) {
-                                    return index(x[0], {x[1], x[1]});
+                                    return index(x[0], {x[1], x[2]});
                                   })},
           .tolerance = 4,
           .large = {in(300, 401), in(30, 30).examples()}};
+}
+
+/// x[index - size, ..., other]. Negative indices count from the end.
+OpRow tensors_row() {
+  const Function f = [](X x) {
+    const bool are_defined = x[0].defined() && x[1].defined();
+    return index(x[0], {are_defined ? x[1] - x[0].size(0) : x[1], Ellipsis, x[2]});
+  };
+  return {.op = "index",
+          .variant = "tensors",
+          .f = f,
+          .reference =
+              [](A x) {
+                const Shape selected = broadcast(x[1].shape, x[2].shape);
+                const int count = selected.size(), rest = x[0].shape.size() - 2;
+                Shape shape = selected;
+                for (int d = 1; d <= rest; ++d) shape.push_back(x[0].shape[d]);
+                Array y(shape);
+                for_each_index(shape, [&](const Dims& at) {
+                  const auto number = [&](const Array& index) {
+                    Dims place;
+                    const int first = count - index.shape.size();
+                    for (int d = first; d < count; ++d) place.push_back(index.shape[d - first] == 1 ? 0 : at[d]);
+                    return static_cast<std::int64_t>(index(place));
+                  };
+                  Dims from{number(x[1])};
+                  for (int d = 0; d < rest; ++d) from.push_back(at[count + d]);
+                  from.push_back(number(x[2]));
+                  y(at) = x[0](from);
+                });
+                return y;
+              },
+          .cases = {{in(3, 4), in(5).examples(), in(5).examples()},
+                    {in(3, 2, 4), in(2, 1).examples(), in(3).examples()},
+                    {in(3, 2, 2, 3), in().examples(), in(2, 2).examples()},
+                    {in(3, 0, 3), in(4).examples(), in(4).examples()},
+                    {in(4, 3).transposed(), in(2, 3).examples().transposed(), in(2, 3).examples()},
+                    {in(3, 5).narrowed(), in(1, 2).examples(), in(2, 1).examples()},
+                    {in(3, 4).expanded(), in(4).examples().spaced(), in(4).examples()},
+                    {in(3, 3, 3, 3).channels_last(), in(2, 2).examples(), in(2).examples()}},
+          .tolerance = 4,
+          .large = {in(301, 20, 30), in(300, 1).examples(), in(30).examples()}};
 }
 
 /// The indices of the elements of x that are not 0.
@@ -165,6 +207,6 @@ OpRow nonzero_row() {
 
 }  // namespace
 
-std::vector<OpRow> index_rows() { return {view_row(), tensor_row(), mask_row(), nonzero_row()}; }
+std::vector<OpRow> index_rows() { return {view_row(), tensor_row(), tensors_row(), mask_row(), nonzero_row()}; }
 
 }  // namespace bytetape::test

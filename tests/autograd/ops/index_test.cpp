@@ -73,8 +73,24 @@ TEST(Index, AssigningIsRefusedToCopiesAndOnTheTape) {
 }
 
 TEST(Index, RejectsAnElementOfATensorThatIsOutOfRange) {
-  EXPECT_THROWS_SAYING(index(zeros({2, 3}), {0, from_vector(Indices{-1})}), ValueError, "index -1 is not in [0, 3)");
+  for (const std::int64_t i : {-4, 3})
+    EXPECT_THROWS_SAYING(index(zeros({2, 3}), {0, from_vector(Indices{0, i})}), ValueError,
+                         detail::concat("index ", i, " is not in [-3, 3)"));
+  EXPECT_THROWS_SAYING(index(zeros({2, 3}), {from_vector(Indices{1, 1}), from_vector(Indices{0, 3})}), ValueError,
+                       "index 3 is not in [-3, 3)");
+  EXPECT_THROWS_SAYING(index(zeros({0, 3}), {from_vector(Indices{0})}), ValueError, "index 0 is not in [0, 0)");
   EXPECT_THROWS_SAYING(index(zeros({2, 3}), {Tensor()}), ValueError, "undefined");
+}
+
+TEST(Index, ByTensorsSelectsElementsTogether) {
+  const Tensor x = reshape(arange(24), {2, 3, 4}), rows = from_vector(Indices{1, 0, -1}),
+               columns = from_vector(Indices{0, -1, 2});
+  EXPECT_EQ(index(x, {Ellipsis, rows, columns}).to_vector<std::int64_t>(), (Indices{4, 3, 10, 16, 15, 22}));
+  EXPECT_EQ(index(x, {1, rows, columns}).to_vector<std::int64_t>(), (Indices{16, 15, 22}));
+  EXPECT_EQ(index(x, {Slice(), unsqueeze(rows, 1), columns}).shape(), (Shape{2, 3, 3}));
+  EXPECT_EQ(index(x, {from_vector(Indices{1, 0, 1}), Slice(), columns}).shape(), (Shape{3, 3}));
+  const Tensor mask = from_vector(std::vector<bool>{true, false, true});
+  EXPECT_EQ(index(x, {0, mask, from_vector(Indices{1, 2})}).to_vector<std::int64_t>(), (Indices{1, 10}));
 }
 
 TEST(Index, ByAMaskSelectsWhatIsTrueInOrder) {

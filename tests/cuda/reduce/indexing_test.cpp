@@ -43,6 +43,30 @@ TEST_F(CudaIndexing, GradientsAreTheCpusAndRepeat) {
   }
 }
 
+TEST_F(CudaIndexing, SelectsByTensorsThatCountFromTheEnd) {
+  const Tensor x = random_tensor({70, 3, 90}), rows = randint(-70, 70, {500, 1}), columns = randint(-90, 90, {1, 300});
+  const auto evaluate = [&](Device device) {
+    const Tensor leaf = clone(to(x, device)).set_requires_grad();
+    const Tensor y = index(leaf, {to(rows, device), Slice(1, None), to(columns, device)});
+    EXPECT_EQ(y.shape(), (Shape{500, 300, 2}));
+    sum(y * y).backward();
+    return std::pair{y.detach(), leaf.grad()};
+  };
+  const auto [y, gradient] = evaluate(gpu);
+  const auto [expected, expected_gradient] = evaluate(Device::cpu());
+  EXPECT_EQ(y.to_vector<double>(), expected.to_vector<double>());
+  EXPECT_TRUE(all_close(gradient, expected_gradient, 1e-12, 1e-11));
+  EXPECT_EQ(gradient.to_vector<double>(), evaluate(gpu).second.to_vector<double>());
+}
+
+TEST_F(CudaIndexing, ByTensorsInACapturedStepEqualsPlain) {
+  const Tensor x = to(random_tensor({9, 8}), gpu), rows = to(randint(-9, 9, {50}), gpu),
+               columns = to(randint(-8, 8, {50}), gpu);
+  const auto expected = index(x, {rows, columns}).to_vector<double>();
+  auto step = capture([&](const Tensor& i, const Tensor& j) { return index(x, {i, j}); });
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(step(rows, columns).to_vector<double>(), expected) << i;
+}
+
 TEST_F(CudaIndexing, AMaskIsReadByTheHost) {
   const Tensor x = random_tensor({300, 70}), mask = random_tensor({300}) > 0;
   const auto evaluate = [&](Device device) {
@@ -131,6 +155,10 @@ TEST_F(CudaIndexing, LeavesAFaultInTheWordsOfTheCpu) {
   const Tensor gathered = gather(x, 0, reshape(index, {2, 2}));
   EXPECT_THROWS_SAYING(synchronize(gpu), ValueError, "gather: index -2 is not in [0, 3)");
   EXPECT_EQ(gathered.to_vector<float>(), (std::vector<float>{1, 1, 0, 0}));
+  for (const Device device : {Device::cpu(), gpu})
+    EXPECT_THROWS_SAYING(
+        bytetape::index(to(x, device), {to(index, device), zeros({4}, DType::i64, device)}).to_vector<float>(),
+        ValueError, "index 9 is not in [-3, 3)");
   one_hot(index, 3);
   EXPECT_THROWS_SAYING(synchronize(gpu), ValueError, "one_hot: index -2 is not in [0, 3)");
 }

@@ -12,10 +12,10 @@ def bound(text):
 
 
 def one_index(text, tensors):
-    """An index of one dim: "3", "1:5", "None", "...", or "t" for the tensor."""
+    """An index of one dim: "3", "1:5", "None", "...", or "t" and "u" for the tensors."""
     if ":" in text:
         return slice(*(bound(b) for b in text.split(":")))
-    words = {"None": None, "...": Ellipsis, "t": tensors[0] if tensors else None}
+    words = {"None": None, "...": Ellipsis, **dict(zip("tu", tensors))}
     return words[text] if text in words else int(text)
 
 
@@ -100,6 +100,19 @@ CASES = [
     case("index_tensor_last", "index", lambda r: [r.leaf(3, 4), fixed(3, 3, 0)], at="... 1: t"),
     case("index_tensor_and_number", "index", lambda r: [r.leaf(2, 3, 4), fixed(3, 3, 0)], at="1 None ::2 t"),
     case("index_tensor_empty", "index", lambda r: [r.leaf(2, 3), none(0)], at="t"),
+    case("index_tensor_from_end", "index", lambda r: [r.leaf(3, 4), fixed(-1, 2, -4, 0)], at=": t"),
+    case("index_tensors", "index", lambda r: [r.leaf(2, 3, 4), fixed(2, -1, 0), fixed(-4, 3, 1)], at=": t u"),
+    case("index_tensors_broadcast", "index", lambda r: [r.leaf(3, 4, 2), fixed(2, 0, shape=(2, 1)), fixed(1, 1, -1)],
+         at="t u 1:"),
+    case("index_tensors_apart", "index", lambda r: [r.leaf(2, 3, 4), fixed(1, 0, 1), fixed(3, 3, -2)], at="t : u"),
+    case("index_tensors_around_none", "index", lambda r: [r.leaf(2, 3, 4), fixed(1, 0), fixed(2, 0)], at="1:2 t None u"),
+    case("index_tensors_around_number", "index", lambda r: [r.leaf(3, 2, 4), fixed(1, 0), fixed(2, 0)], at="t 1 u"),
+    case("index_tensors_ellipsis_of_none", "index", lambda r: [r.leaf(3, 4), fixed(1, 0), fixed(2, 0)], at="t ... u"),
+    case("index_tensors_empty", "index", lambda r: [r.leaf(3, 4), none(0), none(2, 0)], at="t u"),
+    case("index_mask_and_tensor", "index",
+         lambda r: [r.leaf(2, 3, 4), fixed(True, False, False, False, True, True, shape=(2, 3)), fixed(0, 3, -3)], at="t u"),
+    case("index_mask_and_scalar", "index", lambda r: [r.leaf(3, 4), fixed(True, False, True), fixed(-1, shape=())],
+         at="t u"),
     case("index_mask", "index", lambda r: [r.leaf(2, 3, 2), fixed(True, False, False, False, True, True, shape=(2, 3))],
          at="t 1"),
     case("index_mask_last", "index", lambda r: [r.leaf(2, 3), fixed(True, False, True)], at="None : t"),

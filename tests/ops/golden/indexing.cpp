@@ -26,11 +26,11 @@ Slice slice_of(const std::string& text) {
   return {bound(text.substr(0, first)), bound(stop),
           second == std::string::npos ? 1 : bound(text.substr(second + 1)).value_or(1)};
 }
-/// "3", "1:5", "None", "...", or "t" for the tensor.
+/// "3", "1:5", "None", "...", or "t" and "u" for the tensors.
 TensorIndex index_of(const std::string& text, X x) {
   if (text == "None") return None;
   if (text == "...") return Ellipsis;
-  if (text == "t") return x.at(1);
+  if (text == "t" || text == "u") return x.at(text == "t" ? 1 : 2);
   if (text.find(':') != std::string::npos) return slice_of(text);
   return std::stoll(text);
 }
