@@ -24,7 +24,7 @@ class Heap {
         break;
       case EventKind::alloc:
         if (const auto at = segments_.find(e.segment); at != segments_.end()) {
-          at->second.blocks[e.offset] = {e.bytes, e.requested};
+          at->second.add(e);
           statistics_.allocated.add(e.bytes);
         }
         break;
@@ -52,10 +52,8 @@ class Heap {
     std::vector<std::size_t> sizes;
     for (const auto& [number, segment] : segments_) {
       for (const auto& [offset, block] : segment.blocks) sizes.push_back(block.requested);
-      if (serves(segment, s.requested))
-        s.largest_free = std::max(s.largest_free, largest_gap(segment));
-      else
-        s.unusable += free_bytes(segment);
+      s.largest_free = std::max(s.largest_free, most_served(segment));
+      if (segment.is_small() && s.requested > small_limit) s.unusable += free_bytes(segment);
     }
     if (s.largest_free >= s.needed()) {  // the exception knew that other streams or captured steps own it
       s.elsewhere = s.cached() - s.unusable;
@@ -72,11 +70,21 @@ class Heap {
   struct Segment {
     std::uint64_t bytes = 0;
     std::map<std::uint64_t, Piece> blocks;  // by offset
+    bool had_large_block = false;
+
+    void add(const Event& e) {
+      blocks[e.offset] = {e.bytes, e.requested};
+      had_large_block |= e.bytes > small_limit;
+    }
+    /// Small requests share segments of at most 2 MiB, which serve no others. A low limit may leave a large request a
+    /// segment of that size too.
+    bool is_small() const { return bytes <= 2 * small_limit && !had_large_block; }
   };
 
-  /// Small requests share segments of 2 MiB, which serve no others.
-  static bool serves(const Segment& segment, std::size_t requested) {
-    return requested <= small_limit || segment.bytes > 2 * small_limit;
+  /// The largest request that the segment can serve.
+  static std::uint64_t most_served(const Segment& segment) {
+    const std::uint64_t gap = largest_gap(segment);
+    return segment.is_small() ? std::min<std::uint64_t>(gap, small_limit) : gap;
   }
   static std::uint64_t largest_gap(const Segment& segment) {
     std::uint64_t end = 0, largest = 0;

@@ -90,6 +90,22 @@ TEST(FailedRequests, HaveTheFragmentationOfTheException) {
   EXPECT_TRUE(pieces.thrown.fragmented()) << verdict(pieces.thrown);
 }
 
+TEST(FailedRequests, CountSmallPiecesAsTheExceptionDoes) {
+  if (memory::allocator(Device::cpu()).mode() == AllocationMode::direct) GTEST_SKIP() << "nothing is cached";
+  const Failed small = failed(2 * MiB, [&] {
+    const Tensor held = block(700);
+    block(16 * MiB);
+  });
+  expect_same(failed_requests(small.device()).at(0).shortage, small.thrown);
+  EXPECT_EQ(small.thrown.fits(), MiB) << "of the rest of a segment of 2 MiB";
+  const Failed shrunk = failed(2 * MiB, [&] {  // 1.5 MiB take a segment of 2 MiB
+    const Tensor held = block(MiB + MiB / 2);
+    block(16 * MiB);
+  });
+  expect_same(failed_requests(shrunk.device()).at(0).shortage, shrunk.thrown);
+  EXPECT_EQ(shrunk.thrown.unusable, 0u);
+}
+
 TEST(FailedRequests, EndedTheRunIfNoStepFollowed) {
   const auto ended = [](const Failed& f) { return ended_out_of_memory(f.log, f.device()); };
   const auto fail_once = [](int goes_on) {
