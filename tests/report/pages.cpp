@@ -167,6 +167,23 @@ memory::Log out_of_memory(const std::string& folder, json& expected) {
   return memory::read_log(path);
 }
 
+/// A recording that ends out of memory while the network is built. The limit was set once some bytes were reserved.
+memory::Log out_of_memory_at_setup(const std::string& folder) {
+  const std::string path = folder + "/out_of_memory_at_setup.memlog";
+  memory::Allocator& allocator = memory::allocator(Device::cpu());
+  const std::size_t before = allocator.limit();
+  memory::empty_cache(Device::cpu());
+  memory::Recording recording(path, "out of memory at setup");
+  const Tensor some = zeros({100});
+  allocator.set_limit(allocator.statistics().reserved.current + (std::size_t{1} << 20));
+  try {
+    nn::Linear(2048, 2048);
+  } catch (const OutOfMemory&) {}
+  allocator.set_limit(before);
+  recording.finish();
+  return memory::read_log(path);
+}
+
 /// A recording of steps with four microbatches each.
 memory::Log accumulated(const std::string& folder) {
   const std::string path = folder + "/accumulated.memlog";
@@ -375,6 +392,7 @@ int main(int argc, char** argv) {
   memory::write_report(limited(folder, limits), folder + "/limited.html");
   json failure;
   memory::write_report(out_of_memory(folder, failure), folder + "/out_of_memory.html");
+  memory::write_report(out_of_memory_at_setup(folder), folder + "/out_of_memory_at_setup.html");
   memory::write_report(accumulated(folder), folder + "/accumulated.html");
   const memory::Snapshot books = memory::allocator(Device::cpu()).snapshot();
   const memory::Log ledgers = memory::log_of({books}, "books");

@@ -17,10 +17,10 @@ function withoutOnlyDevice(text) {
   return devices.length === 1 && text.startsWith(devices[0]) ? text.slice(devices[0].length) : text;
 }
 
-// Says so if most of the limit is free, because saving memory costs time.
+// Says so if most of the limit is free, because saving memory costs time. A run that ended out of memory had none left.
 function roomText() {
   const [first] = shownDevices(report.runs[0]);
-  if (!first) return "";
+  if (!first || report.runs[0].devices.some((d) => d.endedOutOfMemory)) return "";
   const shown = deviceOf(report.runs[0], first[0]);
   const { bytes, event } = reservedPeak(shown);
   const limit = shown.limitAt(event);
