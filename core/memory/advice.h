@@ -41,7 +41,8 @@ std::vector<Advice> advise(const Log& log, const DeviceLog& device);
 std::vector<std::string> why_not_advised(const Log& log, const DeviceLog& device);
 
 /// Returns advice for each device: sentences that begin with its name, each perhaps followed by a line of code to copy.
-/// Advice on a request that ended the run comes first, then the best five of advise(), then why_not_advised().
+/// Those with code come first. Otherwise advice on a request that ended the run comes first, then the best five of
+/// advise(), then why_not_advised().
 std::vector<std::string> advice_texts(const Log& log);
 
 }  // namespace bytetape::memory

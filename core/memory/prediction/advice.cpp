@@ -194,6 +194,7 @@ std::vector<std::string> advice_texts(const Log& log) {
                                   checkpoint_code(all[i].modules)));
     for (const std::string& reason : why_not_advised(log, d)) texts.push_back(d.name + ": " + reason);
   }
+  std::stable_partition(texts.begin(), texts.end(), [](const std::string& t) { return t.find('\n') != t.npos; });
   return texts;
 }
 
