@@ -49,12 +49,39 @@ void add_device(CLI::App& command, Arguments& a, const char* otherwise = "the on
   command.add_option("--device", a.device, std::string("name of the device; default: ") + otherwise);
 }
 
+/// Throws CLI::ParseError unless these are the arguments of `report`.
+void check_page(const std::vector<std::string>& paths) {
+  if (paths.size() != 2 && paths.size() != 3)
+    throw CLI::ValidationError(
+        "report",
+        "expected a recording, perhaps another one, and the page to write, as in: report run.memlog run.html");
+  if (!paths.back().ends_with(".html"))
+    throw CLI::ValidationError("report", "expected the page OUT.html as the last argument, got '" + paths.back() + "'");
+}
+
+/// Parses the command line. Throws CLI::ParseError, which names an unknown command.
+void parse(CLI::App& app, int argc, char** argv) {
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::RequiredError&) {
+    const std::vector<std::string> unknown = app.remaining();
+    if (!app.get_subcommands().empty() || unknown.empty()) throw;
+    std::string known;
+    for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+      known += (known.empty() ? "" : ", ") + command->get_name();
+    throw CLI::ValidationError("unknown command '" + unknown.front() + "': expected one of " + known);
+  }
+}
+
 int run(const CLI::App& app, const Arguments& a) {
   if (app.got_subcommand("summary")) return examples::summary(a.log);
   if (app.got_subcommand("times"))
     return a.kernels ? examples::kernels(a.log, a.step, a.rows)
                      : examples::times(a.log, a.step, a.by, a.rows, a.ceilings);
-  if (app.got_subcommand("report")) return examples::page(a.page);
+  if (app.got_subcommand("report")) {
+    check_page(a.page);
+    return examples::page(a.page);
+  }
   if (app.got_subcommand("diff")) return examples::difference(a.log, a.other, a.device);
   if (app.got_subcommand("export")) return examples::write_export(a.log, a.format, a.device, a.out);
   return examples::predict(a.log, a.device, a.policy, a.limit);
@@ -75,14 +102,15 @@ int main(int argc, char** argv) {
   CLI::App* times = app.add_subcommand("times", "print where the time of a step went");
   add_log(*times, a.log);
   times->add_option("--step", a.step, "number of the step; default: the mean of all steps after the first")
-      ->check(CLI::PositiveNumber);
+      ->check(examples::finite_from<std::uint32_t>(1, "POSITIVE"));
   auto* by = times->add_option("--by", a.by, "op, module, or call: an op in a module")
                  ->check(CLI::IsMember({"op", "module", "call"}));
   auto* kernels =
       times
           ->add_flag("--kernels", a.kernels, "of a recording with device times: the kernels and copies, with their ops")
           ->excludes(by);
-  times->add_option("--rows", a.rows, "the most rows to print")->check(CLI::PositiveNumber);
+  times->add_option("--rows", a.rows, "the most rows to print")
+      ->check(examples::finite_from<std::size_t>(1, "POSITIVE"));
 
   times
       ->add_option("--ceilings", a.ceilings,
@@ -124,7 +152,7 @@ int main(int argc, char** argv) {
   add_device(*predict, a);
 
   try {
-    app.parse(argc, argv);
+    parse(app, argc, argv);
     return run(app, a);
   } catch (const CLI::ParseError& e) { return app.exit(e) == 0 ? 0 : 2; } catch (const std::exception& e) {
     std::cerr << "bytetape-memory: " << e.what() << '\n';

@@ -1,6 +1,5 @@
 #include "examples/bytetape-memory/page.h"
 
-#include <bytetape/core/error.h>
 #include <bytetape/core/memory/report.h>
 #include <fmt/format.h>
 
@@ -11,11 +10,7 @@
 namespace bytetape::examples {
 
 int page(const std::vector<std::string>& paths) {
-  check<ValueError>(
-      paths.size() == 2 || paths.size() == 3,
-      "report: expected a recording, perhaps another one, and the page to write, as in: report run.memlog run.html");
   const std::string& out = paths.back();
-  check<ValueError>(out.ends_with(".html"), "report: expected the page OUT.html as the last argument, got '", out, "'");
   const memory::Log run = read_recording(paths.front());
   fmt::print("{}", headline(run, paths.front()));
   int status = status_of(run);

@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "examples/bytetape-memory/recordings.h"
+#include "examples/bytetape-memory/requests.h"
 
 namespace bytetape::examples {
 namespace {
@@ -18,17 +19,11 @@ using memory::format_bytes;
 
 constexpr std::size_t no_limit = std::numeric_limits<std::size_t>::max();
 
-std::string when(std::uint32_t step, memory::Phase phase) {
-  return step ? fmt::format("{} of step {}", to_string(phase), step)
-              : fmt::format("{}, outside any step", to_string(phase));
-}
-
 void print_failure(const memory::Log& log, const memory::Resimulated::Failure& f, std::size_t limit) {
   const memory::Event& e = f.request.event;
   const std::size_t cached = f.reserved - f.allocated, free = limit - f.allocated;
-  fmt::print("\nit does not fit: {} requested by {}{} fail in {}\n", format_bytes(f.requested),
-             log.names[e.op].empty() ? "no op" : log.names[e.op],
-             log.names[e.module].empty() ? "" : " in module '" + log.names[e.module] + "'", when(e.step, e.phase));
+  fmt::print("\nit does not fit: {} requested by {} fail in {}\n", format_bytes(f.requested),
+             requester(log, e.op, e.module), when(e.step, e.phase));
   fmt::print("at that point {} are held, {} are cached in pieces of at most {}, and {} of the limit are left\n",
              format_bytes(f.allocated), format_bytes(cached), format_bytes(f.largest_free),
              format_bytes(limit - f.reserved));

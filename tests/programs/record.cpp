@@ -1,6 +1,7 @@
 // Trains a small network on the CPU under a recording: tests of bytetape-memory read it. usage: record FILE BATCH
-// [stop|meta|deep|device|two_devices]: as if it were killed in the end, with something on a second device, with more
-// layers, with device times of every second step, or with these and steps of another device
+// [stop|meta|deep|device|two_devices|full]: as if it were killed in the end, with something on a second device, with
+// more layers, with device times of every second step, with these and steps of another device, or with a sixth step
+// that runs out of memory, whose exception it prints
 #include <bytetape/bytetape.h>
 #include <bytetape/core/memory/allocator.h>
 #include <bytetape/core/memory/allocator/upstream.h>
@@ -8,6 +9,7 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <iostream>
 #include <memory>
 #include <string>
 
@@ -41,6 +43,16 @@ void step_elsewhere(test::FakeTimer& gpu) {
   }
 }
 
+/// Takes a step whose forward runs out of memory. Prints the exception.
+void run_out_of_memory(nn::Sequential& net) {
+  const Tensor x = zeros({4096, 784});
+  memory::set_limit(memory::stats().reserved.current + (std::size_t{1} << 20));
+  const memory::Step step;
+  try {
+    net(x);
+  } catch (const OutOfMemory& e) { std::cout << e.what() << '\n'; }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -69,6 +81,7 @@ int main(int argc, char** argv) {
     launch_kernels(gpu.timer);
   }
   if (how == "two_devices") step_elsewhere(gpu.timer);
+  if (how == "full") run_out_of_memory(net);
   if (how == "stop") {
     recording.flush();
     std::_Exit(0);
