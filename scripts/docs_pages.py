@@ -139,7 +139,7 @@ class Pages:
 
     def link(self, page, match):
         """A link or picture of `page` in Doxygen's notation. Links that begin a row of README's table make the navigation."""
-        text, address = match["text"], match["address"]
+        text, address = " ".join(match["text"].split()), match["address"]  # Doxygen's @ref ends with its line
         if match["image"]:
             return f"![{text}]({label(self.resolved(page, address))}.png)"
         if re.match(r"https?:", address):
@@ -179,13 +179,14 @@ class Pages:
         seen = {}
 
         def heading(match):
-            name = slug(restored(match["title"]).replace("`", ""))
+            shown = restored(match["title"]).replace("`", "")  # Doxygen shows the tags of code in a heading
+            name = slug(shown)
             seen[name] = seen.get(name, -1) + 1
             anchor = f"{name}-{seen[name]}" if seen[name] else name
             if match["level"] == "#":
-                title = f"# {match['title']} {{#{label(path)}}}"
+                title = f"# {shown} {{#{label(path)}}}"
                 return title + "\n\n[TOC]" if path != MAIN else title
-            return f"{match['level']} {match['title']} {{#{label(path)}-{anchor}}}"
+            return f"{match['level']} {shown} {{#{label(path)}-{anchor}}}"
 
         text = FENCE.sub(fence, self.texts[path])
         # A link's text is plain, because Doxygen makes links in code itself.
@@ -418,7 +419,7 @@ def self_test():
         root = pathlib.Path(name)
         for path, text in {
             "README.md": "# A\n\n![p](docs/images/p.png)\n[c](core/a.h), [t](t.txt)\n\n| [B](docs/b.md) | x |\n",
-            "docs/b.md": "# B\n\n## A `c` d!\n\n`it's` [up](../README.md#a), [here](#a-c-d)\n\n```sh\n# [x](y.md)\n```\n",
+            "docs/b.md": "# B\n\n## A `c` d!\n\n`it's` [up](../README.md#a), [over\nhere](#a-c-d)\n\n```sh\n# [x](y.md)\n```\n",
             "core/a.h": "",
             "t.txt": "text\n",
         }.items():
@@ -432,8 +433,8 @@ def self_test():
                "# A {#page_readme}\n\n![p](page_docs_images_p.png)\n[c](@ref core/a.h), [t](@ref page_t_txt)\n\n"
                '| @subpage page_docs_b "B" | x |\n')
         expect("a page", pages.converted("docs/b.md"),
-               "# B {#page_docs_b}\n\n[TOC]\n\n## A `c` d! {#page_docs_b-a-c-d}\n\n``it's`` [up](@ref page_readme-a), "
-               "[here](@ref page_docs_b-a-c-d)\n\n```{.unparsed}\n# [x](y.md)\n```\n")
+               "# B {#page_docs_b}\n\n[TOC]\n\n## A c d! {#page_docs_b-a-c-d}\n\n``it's`` [up](@ref page_readme-a), "
+               "[over here](@ref page_docs_b-a-c-d)\n\n```{.unparsed}\n# [x](y.md)\n```\n")
         expect("a source", source_page(root, "t.txt"), "# t.txt {#page_t_txt}\n\n~~~~~{.unparsed}\ntext\n~~~~~\n")
     if failed:
         sys.exit("\n".join(failed))
