@@ -150,11 +150,13 @@ nb::object capsule_of(nb::handle object, nb::object stream) {
 
 std::pair<int, int> dlpack_device(const Tensor& x) {
   const Device d = x.device();
+  if (d.is_meta) throw nb::buffer_error("__dlpack_device__: a meta tensor has no memory");
   return {d.type == DeviceType::cpu ? kDLCPU : kDLCUDA, d.index};
 }
 
 nb::object to_capsule(const Tensor& x, const CapsuleOptions& options) {
   if (x.requires_grad()) throw nb::buffer_error("__dlpack__: the tensor requires grad; use detach()");
+  if (x.device().is_meta) throw nb::buffer_error("__dlpack__: a meta tensor has no memory");
   const Device device = options.dl_device ? device_of(*options.dl_device) : x.device();
   check<ValueError>(x.device() != Device::cpu() || device != x.device() || options.stream.value_or(-1) == -1,
                     "__dlpack__: expected no stream for a tensor on the CPU, got ", options.stream.value_or(-1));

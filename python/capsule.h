@@ -18,10 +18,11 @@ struct CapsuleOptions {
 };
 
 /// Returns a capsule with x, or with a copy of it.
-/// Throws BufferError if x requires grad, if `stream` is 2 (the default stream of each thread), or if a copy is needed
-/// that `copy` forbids.
+/// Throws BufferError if x requires grad or is on a meta device, if `stream` is 2 (the default stream of each thread),
+/// or if a copy is needed that `copy` forbids.
 nanobind::object to_capsule(const Tensor& x, const CapsuleOptions& options);
 /// Returns DLPack's type and number of x's device.
+/// Throws BufferError if x is on a meta device, which has no memory.
 std::pair<int, int> dlpack_device(const Tensor& x);
 /// Returns memory of GPUs to other libraries, if we are done with it. Call it with Python's lock.
 void return_finished();

@@ -17,11 +17,17 @@ PyObject* type_of(const Error& e) {
 
 }  // namespace
 
+nanobind::str str_of(std::string_view text) {
+  PyObject* const made = PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "backslashreplace");
+  if (!made) throw nanobind::python_error();
+  return nanobind::steal<nanobind::str>(made);
+}
+
 void bind_errors(nanobind::module_&) {
   nanobind::register_exception_translator([](const std::exception_ptr& p, void*) {
     try {
       std::rethrow_exception(p);
-    } catch (const Error& e) { PyErr_SetString(type_of(e), e.what()); }
+    } catch (const Error& e) { PyErr_SetObject(type_of(e), str_of(e.what()).ptr()); }
   });
 }
 

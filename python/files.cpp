@@ -1,10 +1,12 @@
 #include "bytetape/core/files/safetensors.h"
 
+#include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <string_view>
@@ -55,8 +57,8 @@ RecordedDevice recorded(const memory::Log& log, const memory::DeviceLog& device)
   return d;
 }
 
-Recording recording_in(const std::string& path) {
-  Recording r{memory::read_log(path), {}};
+Recording recording_in(const std::filesystem::path& path) {
+  Recording r{memory::read_log(path.string()), {}};
   for (const memory::DeviceLog& d : r.log.devices) r.devices.push_back(recorded(r.log, d));
   return r;
 }
@@ -79,14 +81,20 @@ nb::list steps_of(const memory::Snapshot& s) {
   return steps;
 }
 
-bool is_recording(const std::string& path) {
+nb::list advice_on(const Recording& r) {
+  nb::list texts;
+  for (const std::string& text : memory::advice_texts(r.log)) texts.append(str_of(text));
+  return texts;
+}
+
+bool is_recording(const std::filesystem::path& path) {
   constexpr std::string_view first = "bytetape-memlog ";
   std::array<char, first.size()> found{};
   std::ifstream(path, std::ios::binary).read(found.data(), found.size());
   return std::string_view(found.data(), found.size()) == first;
 }
 
-nb::object load(const std::string& path, const std::string& device) {
+nb::object load(const std::filesystem::path& path, const std::string& device) {
   const auto without_lock = [](auto&& read) {
     const nb::gil_scoped_release release;
     return read();
@@ -95,14 +103,14 @@ nb::object load(const std::string& path, const std::string& device) {
   const Device there = Device::parse(device);
   const CurrentDevice current(there);
   nb::dict all;
-  for (const auto& [name, tensor] : without_lock([&] { return load_safetensors(path, there); }))
-    all[nb::str(name.data(), name.size())] = nb::cast(tensor);
+  for (const auto& [name, tensor] : without_lock([&] { return load_safetensors(path.string(), there); }))
+    all[str_of(name)] = nb::cast(tensor);
   return all;
 }
 
 void bind_recording(nb::module_& m) {
   nb::class_<RecordedDevice>(m, "RecordedDevice", "The memory of one device in a recording.")
-      .def_prop_ro("name", [](const RecordedDevice& d) { return d.snapshot.name; })
+      .def_prop_ro("name", [](const RecordedDevice& d) { return str_of(d.snapshot.name); })
       .def_prop_ro(
           "statistics", [](const RecordedDevice& d) { return to_dict(d.snapshot); },
           "Totals at the end, and peaks, in bytes.")
@@ -122,28 +130,28 @@ void bind_recording(nb::module_& m) {
           "i64: reserved bytes after each event.")
       .def(
           "summary",
-          [](const RecordedDevice& d, std::size_t modules) { return memory::summarize(d.snapshot, modules); },
+          [](const RecordedDevice& d, std::size_t modules) { return str_of(memory::summarize(d.snapshot, modules)); },
           nb::arg("modules") = 12, "Returns a page of text: the peak, its holders, and steps.")
-      .def("__repr__", [](const RecordedDevice& d) { return "<bytetape.RecordedDevice " + d.snapshot.name + ">"; });
+      .def("__repr__",
+           [](const RecordedDevice& d) { return str_of("<bytetape.RecordedDevice " + d.snapshot.name + ">"); });
   nb::class_<Recording>(m, "Recording", "A recording of a run, or of a prediction (PredictOptions::recording).")
-      .def_prop_ro("program", [](const Recording& r) { return r.log.program; })
+      .def_prop_ro("program", [](const Recording& r) { return str_of(r.log.program); })
       .def_prop_ro(
           "complete", [](const Recording& r) { return r.log.complete; },
           "False if the program ended before the recording did.")
       .def_prop_ro(
-          "damage", [](const Recording& r) { return r.log.damage; }, "Why reading stopped; \"\" if the file is whole.")
+          "damage", [](const Recording& r) { return str_of(r.log.damage); },
+          "Why reading stopped; \"\" if the file is whole.")
       .def_ro("devices", &Recording::devices)
-      .def_prop_ro(
-          "advice", [](const Recording& r) { return memory::advice_texts(r.log); },
-          "Sentences about checkpoints that would lower the peak.")
+      .def_prop_ro("advice", &advice_on, "Sentences about checkpoints that would lower the peak.")
       .def(
           "write_report",
-          [](const Recording& r, const std::string& path, const Recording* other) {
-            other ? memory::write_report(r.log, other->log, path) : memory::write_report(r.log, path);
+          [](const Recording& r, const std::filesystem::path& path, const Recording* other) {
+            other ? memory::write_report(r.log, other->log, path.string()) : memory::write_report(r.log, path.string());
           },
           nb::arg("path"), nb::arg("other") = nb::none(), nb::call_guard<nb::gil_scoped_release>(),
           "Writes the recording as one HTML page, beside another recording if one is given.")
-      .def("__repr__", [](const Recording& r) { return "<bytetape.Recording of " + r.log.program + ">"; });
+      .def("__repr__", [](const Recording& r) { return str_of("<bytetape.Recording of " + r.log.program + ">"); });
 }
 
 }  // namespace

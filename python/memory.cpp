@@ -59,7 +59,7 @@ void bind_memory(nb::module_& m) {
       "stats", [](const std::string& device) { return to_dict(snapshot_of(device)); }, nb::arg("device") = "cpu",
       "Returns totals and peaks of a device, in bytes.");
   m.def(
-      "summary", [](const std::string& device) { return memory::summarize(snapshot_of(device)); },
+      "summary", [](const std::string& device) { return str_of(memory::summarize(snapshot_of(device))); },
       nb::arg("device") = "cpu", "Returns a page of text: the peak and its holders.");
   m.def("synchronize", &wait_for, nb::arg("device") = "cuda", nb::call_guard<nb::gil_scoped_release>(),
         "Waits until a GPU has done its work.");

@@ -7,6 +7,7 @@ import ctypes
 import gc
 import json
 import os
+import pathlib
 import struct
 import subprocess
 import tempfile
@@ -133,6 +134,12 @@ class Exchange(unittest.TestCase):
     def test_a_tensor_without_a_value_has_no_buffer(self):
         with self.assertRaisesRegex(BufferError, "not initialized"):
             memoryview(bytetape.Tensor.__new__(bytetape.Tensor))
+
+    def test_a_meta_tensor_has_no_memory_to_share(self):
+        x = bytetape.from_dlpack(np.zeros(2)).to("meta")
+        for share in (x.__dlpack_device__, x.__dlpack__, lambda: np.from_dlpack(x)):
+            with self.assertRaisesRegex(BufferError, "a meta tensor has no memory"):
+                share()
 
     def test_copies_where_asked(self):
         a = np.arange(3.0)
@@ -310,6 +317,23 @@ class Files(unittest.TestCase):
             file.flush()
             with self.assertRaisesRegex(OSError, os.path.basename(file.name)):
                 bytetape.load(file.name)
+        with tempfile.NamedTemporaryFile(suffix=".safetensors") as file:
+            header = b'{"a\xff": 3}'
+            file.write(struct.pack("<Q", len(header)) + header)
+            file.flush()
+            with self.assertRaisesRegex(OSError, os.path.basename(file.name)):
+                bytetape.load(file.name)
+
+    def test_takes_paths(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "net.safetensors"
+            save_safetensors(path, {"n": ("I64", np.arange(5))})
+            self.assertEqual(list(bytetape.load(path)), ["n"])
+            other = os.fsencode(folder) + b"/\xff.safetensors"
+            os.rename(path, other)
+            self.assertEqual(list(bytetape.load(other)), ["n"])
+        with self.assertRaises(TypeError):
+            bytetape.load(3)
 
     @unittest.skipUnless(os.environ.get("BYTETAPE_RECORD"), "there is no program to record")
     def test_loads_recordings(self):
@@ -336,6 +360,16 @@ class Files(unittest.TestCase):
                 self.assertIn("d3", str(e))
             else:
                 self.assertGreater(os.path.getsize(report), 100_000)
+
+    @unittest.skipUnless(os.environ.get("BYTETAPE_RECORD"), "there is no program to record")
+    def test_loads_recordings_with_names_that_are_not_utf8(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "run.memlog")
+            subprocess.run([os.environ["BYTETAPE_RECORD"].encode(), path.encode(), b"\xff"], check=True)
+            run = bytetape.load(path)
+        self.assertEqual(run.program, "record\ufffd")
+        self.assertTrue(any(r"hidden\xff" in device.summary() for device in run.devices))
+        self.assertTrue(all(isinstance(text, str) for text in run.advice))
 
     @unittest.skipUnless(os.environ.get("BYTETAPE_RECORD"), "there is no program to record")
     def test_loads_predictions(self):
