@@ -1,5 +1,5 @@
-# Finds the protobuf classes of ONNX models, and the checks of its operators, without the package file of ONNX, because Debian's names protobuf's target but
-# does not find it.
+# Finds the protobuf classes of ONNX models and the library that checks its operators. Without the package file of ONNX,
+# because Debian's names protobuf's target but does not find it.
 find_path(ONNX_PROTO_INCLUDE_DIR onnx/onnx_pb.h)
 find_library(ONNX_PROTO_LIBRARY onnx_proto)
 find_library(ONNX_LIBRARY onnx)
