@@ -87,7 +87,8 @@ class Search {
       if (!choose_options(options) && options.offload && has_pinned) offload();
       with = predict_(memory_options_, limit_);
     }
-    const std::size_t enough = with.fits() ? 0 : smallest_limit();
+    std::size_t enough = 0;
+    if (!with.fits() && without_helps_as_much(enough)) with = predict_(memory_options_, limit_);
     const double again = part_of_forward(with, without);
     return {memory_options_, limit_, std::move(without), std::move(with), again, enough};
   }
@@ -392,6 +393,19 @@ class Search {
     return is_enough;
   }
 
+  /// Sets `enough` to the smallest limit that is enough for the chosen options, which are too few for the given limit.
+  /// Returns true, and drops the options, if none are enough for a limit that is no larger.
+  bool without_helps_as_much(std::size_t& enough) {
+    enough = smallest_limit();
+    const MemoryOptions chosen = std::exchange(memory_options_, without_options_);
+    if (const std::size_t alone = smallest_limit(); alone <= enough) {
+      enough = alone;
+      chosen_.clear();
+      return true;
+    }
+    memory_options_ = chosen;
+    return false;
+  }
   /// Returns the smallest limit that is enough for the chosen options, to 1/1024.
   std::size_t smallest_limit() {
     std::size_t too_small = limit_, enough = look(memory_options_).peak_reserved();
