@@ -23,6 +23,7 @@ namespace {
 constexpr std::int64_t most_bytes = std::int64_t{512} << 20;  // of a chunk's logits, unless the option says otherwise
 constexpr std::int64_t tile = 256;                            // rows
 constexpr std::int64_t alignment = 64;                        // elements: rows of logits begin at whole vectors
+constexpr std::int64_t large = std::int64_t{1} << 34;         // multiplications, for which a copy of the weight pays
 
 /// The rule for x (n, d), weight (c, d) and targets (n). The saved gradients are those of the sum of all losses.
 struct LinearCrossEntropyBackward final : Node {
@@ -74,12 +75,26 @@ Tensor rows_of(const Tensor& x, std::int64_t first, std::int64_t count) {
   return x.alias(shape, x.strides(), x.storage_offset() + first * x.strides()[0]);
 }
 
+/// Returns the weight (classes, features) with rows of 0 behind its own if products are faster for more classes.
+Tensor with_more_classes(const Tensor& weight, const Tensor& x) {
+  const std::int64_t classes = weight.size(0), features = weight.size(1);
+  const std::int64_t multiple = std::max<std::int64_t>(backend(x.device()).kernels->find(&MatmulKernels::multiple), 1);
+  const bool is_slow = size_of(x.dtype()) == 2 && classes % multiple != 0 && x.numel() * classes >= large;
+  if (!is_slow) return weight;
+  const std::int64_t more = (classes + alignment - 1) / alignment * alignment;
+  const Tensor y = empty({more, features}, weight.dtype(), weight.device());
+  run<&CopyKernels::copy>(y.device(), weight.read(), rows_of(y, 0, classes).write());
+  run<&CopyKernels::fill>(y.device(), Scalar(0), rows_of(y, classes, more - classes).write());
+  return y;
+}
+
 /// The losses of all rows, and the gradients of their sum, one chunk of rows after the other.
 class ChunkedLoss {
  public:
   ChunkedLoss(const Tensor& x, const Tensor& weight, const Tensor& target, std::int64_t ignore, std::int64_t chunks)
       : x_(x),
-        weight_(weight),
+        classes_(weight.size(0)),
+        weight_(with_more_classes(weight, x)),
         target_(target),
         ignore_(ignore),
         dtype_(accumulated(x.dtype())),
@@ -89,7 +104,8 @@ class ChunkedLoss {
   void compute(bool needs_x, bool needs_weight) {
     const std::int64_t n = x_.size(0);
     if (needs_x) gx = empty_like(x_);
-    if (needs_weight) gw = empty(weight_.shape(), dtype_, x_.device());
+    if (needs_weight) gw_ = empty(weight_.shape(), dtype_, x_.device());
+    if (needs_weight) gw = rows_of(gw_, 0, classes_);
     if (needs_weight && n == 0) run<&CopyKernels::fill>(gw.device(), Scalar(0), gw.write());
     if (n == 0) return;
     const Shape shape{std::min(size_, n), weight_.size(0)};
@@ -99,7 +115,7 @@ class ChunkedLoss {
     run<&CopyKernels::fill>(x_.device(), Scalar(0), padding.write());  // products may read it
     logits_ = padded.alias(shape, {pitch, 1}, 0);
     for (std::int64_t first = 0; first < n; first += size_) compute_chunk(first, std::min(size_, n - first));
-    logits_ = {};
+    logits_ = gw_ = {};
   }
 
  private:
@@ -114,18 +130,23 @@ class ChunkedLoss {
     const Tensor x = rows_of(x_, first, count), target = rows_of(target_, first, count),
                  y = rows_of(losses, first, count), g = rows_of(logits_, 0, count);
     multiply(matrix(x.read()), matrix(weight_.read(), true), g.write());
+    const Tensor of_classes = g.alias({count, classes_}, g.strides(), 0);  // the others have logits and gradients of 0
     run<&LossKernels::cross_entropy_in_place>(
         x.device(),
-        CrossEntropyInPlaceArgs{g.write(), target.read(), ignore_, gx.defined() || gw.defined(), y.write()});
+        CrossEntropyInPlaceArgs{of_classes.write(), target.read(), ignore_, gx.defined() || gw.defined(), y.write()});
     if (gx.defined()) multiply(matrix(g.read()), matrix(weight_.read()), rows_of(gx, first, count).write());
-    if (gw.defined()) multiply(matrix(g.read(), true), matrix(x.read()), gw.write(), first > 0);
+    if (gw.defined()) multiply(matrix(g.read(), true), matrix(x.read()), gw_.write(), first > 0);
   }
 
-  const Tensor &x_, &weight_, &target_;
+  const Tensor& x_;
+  std::int64_t classes_;
+  const Tensor weight_;  // may have more rows
+  const Tensor& target_;
   std::int64_t ignore_;
   DType dtype_;
   std::int64_t size_;  // rows of a chunk
   Tensor logits_;      // of a chunk, and then their gradient
+  Tensor gw_;          // with as many rows as weight_
 
  public:
   Tensor losses, gx, gw;

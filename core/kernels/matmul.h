@@ -32,6 +32,8 @@ struct MatmulKernels {
   /// Whether the bits of y may differ from those of the activation's own kernel, applied to the stored z. Null: never.
   /// Only for products with an activation.
   bool (*approximates)(const MatmulArgs& args) = nullptr;
+  /// Large products of 16-bit numbers are slow unless their dims are multiples of it.
+  std::int64_t multiple = 1;
 };
 
 }  // namespace bytetape

@@ -23,7 +23,6 @@
 #include "bytetape/cuda/matmul/fastest.h"
 #include "bytetape/cuda/matmul/matmul_layout.h"
 #include "bytetape/cuda/matmul/matvec.h"
-#include "bytetape/cuda/matmul/parts.h"
 #include "bytetape/cuda/matmul/ranks.h"
 #include "bytetape/cuda/plans.h"
 #include "bytetape/cuda/pointwise/activation.h"
@@ -366,12 +365,6 @@ Epilogue activated(Epilogue e, const MatmulArgs& args) {
 }
 
 void matmul(const MatmulArgs& args, const Plan& plan, Workspace ws) {
-  if (const std::optional<ProductDim> dim = dim_to_divide(args)) {
-    const auto [whole, rest] = divide(args, *dim);
-    matmul(whole, plan, ws);
-    matmul(rest, plan, ws);
-    return;
-  }
   const View &y = args.y, &z = args.before_activation();
   if (y.numel() == 0 || matvec(args)) return;
   const bool is_product = args.a.shape[2] > 0, has_epilogues = is_product && y.dtype != DType::f64;
@@ -399,7 +392,8 @@ void matmul(const MatmulArgs& args, const Plan& plan, Workspace ws) {
 void multiply(const MatmulArgs& args, Workspace ws) { matmul(args, matmul_plans().matmul.plan(args), ws); }
 
 const MatmulKernels& matmul_kernels() {
-  static const MatmulKernels all{.matmul = {matmul_plans().matmul.plan, matmul}, .approximates = approximates};
+  static const MatmulKernels all{
+      .matmul = {matmul_plans().matmul.plan, matmul}, .approximates = approximates, .multiple = dim_multiple};
   return all;
 }
 

@@ -8,6 +8,10 @@
 
 namespace bytetape::cuda {
 
+/// A large product of 16-bit numbers takes up to seven times as long if a dim is not a multiple of it, even if all rows
+/// are aligned.
+inline constexpr std::int64_t dim_multiple = 8;
+
 constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
 
 /// A row-major (batch, rows, cols) view as a column-major library sees it: a cols x rows matrix, or the transpose of

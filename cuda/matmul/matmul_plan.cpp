@@ -32,6 +32,7 @@ const MatmulKernels& matmul_plans() {
   static const MatmulKernels all{
       .matmul = {plan, nullptr},
       .approximates = approximates,
+      .multiple = dim_multiple,
   };
   return all;
 }
