@@ -16,6 +16,7 @@
 #include "examples/gpt/model.h"
 #include "examples/gpt/published.h"
 #include "examples/gpt/sample.h"
+#include "examples/gpt/text.h"
 #include "examples/gpt/weights.h"
 #include "examples/program.h"
 #include "examples/validators.h"
@@ -30,7 +31,7 @@ struct GptRun {
   GptSizes sizes{.dropout = 0.1};
   std::int64_t tokens = 0;  // in a training step; 0: those of a batch
   Sampling sampling;
-  std::vector<std::string> prompts{"\n"};
+  std::vector<std::string> prompts;  // none: the default
   std::string size, weights, tokenizer_dir;
   const CLI::App* app = nullptr;
   std::unique_ptr<data::Tokenizer> tokenizer;  // of characters, once the text is read, if there is no tokenizer_dir
@@ -42,7 +43,6 @@ struct GptRun {
   }
 };
 
-constexpr const char* default_text = "tinyshakespeare.txt";
 constexpr std::int64_t shakespeare_characters = 1115394, shakespeare_tokens = 338025;  // of GPT-2's tokenizer
 
 /// The last tenth of the text is for tests.
@@ -64,35 +64,43 @@ void set_vocabulary(GptRun& run) {
 std::vector<std::int64_t> read_tokens(GptRun& run, const std::filesystem::path& path) {
   std::vector<std::int64_t> tokens;
   {
-    const std::string text = data::read_text(path);
+    const std::string text = read_text(path);
     if (!run.tokenizer) run.tokenizer = std::make_unique<data::CharTokenizer>(text);
-    for (const std::string& prompt : run.prompts)  // before training
-      check_prompt(run.tokenizer->encode(prompt), run.sizes.context);
+    const Tensor encoded = run.tokenizer->encode(text);
+    if (run.prompts.empty()) run.prompts = {default_prompt(*run.tokenizer, text, encoded)};
+    check_prompts(*run.tokenizer, run.prompts, run.sizes.context);  // before training
     set_vocabulary(run);
-    tokens = run.tokenizer->encode(text).to_vector<std::int64_t>();
+    tokens = encoded.to_vector<std::int64_t>();
   }
   memory::empty_cache(Device::cpu());
   memory::reset_peaks(Device::cpu());
   return tokens;
 }
 
-Splits load(GptRun& run, const Options& o) {
-  const std::string name = o.data.empty() ? default_text : o.data;
-  const auto path = data::find_text(name);
-  check<FileError>(path.has_value(), "there is no text ", name,
-                   ": give a text file with --data, or put tinyshakespeare.txt into $BYTETAPE_DATA/text or "
-                   "~/.cache/bytetape/text");
-  const std::vector<std::int64_t> tokens = read_tokens(run, *path);
-  const std::int64_t count = std::ssize(tokens), training = training_part(count);
-  check<ValueError>(windows_in(count - training, run.sizes.context) > 0, path->string(), ": ", count, ' ', run.unit(),
+/// Returns the numbers of windows in a text of this many tokens.
+ExampleCounts count_windows(const GptRun& run, std::int64_t tokens) {
+  const std::int64_t training = training_part(tokens), context = run.sizes.context;
+  return {windows_in(training, context), windows_in(tokens - training, context)};
+}
+
+/// Throws ValueError if the text is too short for a test window.
+void check_length(const GptRun& run, const std::filesystem::path& path, std::int64_t tokens) {
+  check<ValueError>(count_windows(run, tokens).testing > 0, path.string(), ": ", tokens, ' ', run.unit(),
                     " are too few for a --context of ", run.sizes.context);
+}
+
+Splits load(GptRun& run, const Options& o) {
+  const std::filesystem::path path = find_text(o.data);
+  const std::vector<std::int64_t> tokens = read_tokens(run, path);
+  const std::int64_t count = std::ssize(tokens), training = training_part(count);
+  check_length(run, path, count);
   const auto windows = [&](std::int64_t first, std::int64_t available) -> data::Batch {  // whole ones, as predicted
     const std::int64_t whole = windows_in(available, run.sizes.context) * run.sizes.context + 1;
     Tensor x = empty(whole, DType::i64, Device::cpu(), memory::Role::input);
     std::copy_n(tokens.begin() + first, whole, x.data<std::int64_t>());
     return {x, {}};
   };
-  return {path->filename().string(), windows(0, training), windows(training, count - training)};
+  return {path.filename().string(), windows(0, training), windows(training, count - training)};
 }
 
 DataKind text_data(const GptRun& run) {
@@ -178,7 +186,8 @@ void add_gpt_options(CLI::App& app, GptRun& run) {
   app.add_option("--generate", run.sampling.tokens, "tokens in the sample after training; 0: none")
       ->check(finite_from_0<std::int64_t>());
   app.add_option("--prompt", run.prompts,
-                 "text that the sample continues; give it several times for several samples; default: a line break")
+                 "text that the sample continues; give it several times for several samples; default: a line break, or "
+                 "the first token of a text without one")
       ->allow_extra_args(false)
       ->default_str("")
       ->check([](const std::string& text) { return text.empty() ? "a prompt needs a character" : ""; }, "TEXT");
@@ -208,18 +217,35 @@ void set_accumulated(const GptRun& run, Options& o) {
                     " batches: leave it or --tokens out");
 }
 
-/// Sets what depends on the sizes. A prediction is of Shakespeare's text.
-void apply_sizes(const GptRun& run, Example& example, Options& o) {
+/// Reads the text that a prediction is for, and returns the number of its tokens.
+std::int64_t count_tokens(GptRun& run, const Options& o) {
+  const std::filesystem::path path = find_text(o.data);
+  const std::int64_t tokens = std::ssize(read_tokens(run, path));
+  check_length(run, path, tokens);
+  return tokens;
+}
+
+/// Returns the number of tokens in Shakespeare's text. Prints that a prediction assumes it.
+std::int64_t assume_tokens(const GptRun& run, bool predicts) {
+  const std::int64_t tokens = run.tokenizer ? shakespeare_tokens : shakespeare_characters;
+  const std::string distinct = run.tokenizer ? "" : fmt::format(", {} of them distinct", run.sizes.vocabulary);
+  if (predicts && dist::init().rank() == 0)
+    fmt::print("no --data: assuming {}, of {} {}{}\n\n", default_text, tokens, run.unit(), distinct);
+  return tokens;
+}
+
+/// Sets what depends on the sizes.
+void apply_sizes(GptRun& run, Example& example, Options& o) {
   const GptSizes& s = run.sizes;
   check<ValueError>(s.width % s.heads == 0, "--heads ", s.heads, " does not divide --width ", s.width);
   o.model = fmt::format("gpt2 of {} layers, {} heads, width {}, context {}, dropout {}", s.layers, s.heads, s.width,
                         s.context, s.dropout);
   set_accumulated(run, o);
-  const std::int64_t whole = run.tokenizer ? shakespeare_tokens : shakespeare_characters;
-  const std::int64_t training = training_part(whole);
-  example.counts = {windows_in(training, s.context), windows_in(whole - training, s.context)};
+  const bool predicts = o.predict || Device::parse(o.device).is_meta;
+  example.counts =
+      count_windows(run, predicts && !o.data.empty() ? count_tokens(run, o) : assume_tokens(run, predicts));
   example.data.unit.per_example = s.context;
-  if (run.tokenizer) {
+  if (!run.tokenizer_dir.empty()) {
     example.data.unit.rate = "tokens/s";
     example.data.unit.short_rate = "tok/s";
     example.data.unit.json_rate = "tokens_per_s";
@@ -240,6 +266,7 @@ void apply_options(GptRun& run, Example& example, Options& o) {
   if (!run.weights.empty() && o.data.empty()) {
     refuse_training_options(*run.app);
     o.model = run.weights;
+    if (run.prompts.empty()) run.prompts = {"\n"};
     const PublishedRun published{run.weights, run.tokenizer_dir, run.given_heads(), run.prompts, run.sampling};
     example.run_instead = [published](const Options& o) { generate_text(published, o); };
     return;

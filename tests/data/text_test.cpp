@@ -53,7 +53,9 @@ TEST(CharTokenizer, KeepsAnyBytes) {
 TEST(CharTokenizer, RejectsWhatItsTextLacks) {
   const CharTokenizer tokenizer("abc");
   EXPECT_THROWS_SAYING(tokenizer.encode("abä"), ValueError,
-                       "the text has 'ä' at byte 2, which the tokenizer's text does not have");
+                       "the tokenizer's text does not have 'ä', which is at byte 2");
+  EXPECT_THROWS_SAYING(tokenizer.encode("a\n"), ValueError, R"(does not have '\x0a', which is at byte 1)");
+  EXPECT_THROWS_SAYING(tokenizer.encode("\xC3"), ValueError, R"(does not have '\xc3', which is at byte 0)");
   EXPECT_THROWS_SAYING(tokenizer.decode(from_vector(std::vector<std::int64_t>{0, 3})), ValueError,
                        "token 3 is none of the tokenizer's, which are below 3");
   EXPECT_THROWS_SAYING(tokenizer.decode(from_vector(std::vector<std::int64_t>{-1})), ValueError, "token -1 is none");

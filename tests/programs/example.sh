@@ -68,8 +68,9 @@ usage() {
   says err.txt '--device meta trains nothing: leave out --checkpoint'
 }
 
+unread=(--data nowhere) # data that a prediction does not read
 meta() {
-  expect 0 --device meta --data nowhere "${outputs[@]}"
+  expect 0 --device meta "${unread[@]}" "${outputs[@]}"
   check_results
   says results.json "\"test_$figure\": null"
   says results.json '"device": "meta"'
@@ -78,7 +79,7 @@ meta() {
 
 # A GPU's memory needs none, nor data.
 predict() {
-  expect 0 --predict --device cuda --memory-limit 7.5GiB --data nowhere "${outputs[@]}"
+  expect 0 --predict --device cuda --memory-limit 7.5GiB "${unread[@]}" "${outputs[@]}"
   check_results
   says results.json "\"test_$figure\": null"
   grep -qE '^predicted for cuda: fits into 7.50 GiB; (all steps from step [0-9]+ on are alike|from step [0-9]+ on, steps repeat)' out.txt ||
