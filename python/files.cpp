@@ -87,11 +87,24 @@ nb::list advice_on(const Recording& r) {
   return texts;
 }
 
-bool is_recording(const std::filesystem::path& path) {
+enum class FileKind { recording, tensors, unknown };
+
+/// Returns the kind of a file by its first bytes. A file that cannot be read counts as tensors, whose reader says why.
+FileKind kind_of(const std::filesystem::path& path) {
   constexpr std::string_view first = "bytetape-memlog ";
-  std::array<char, first.size()> found{};
-  std::ifstream(path, std::ios::binary).read(found.data(), found.size());
-  return std::string_view(found.data(), found.size()) == first;
+  std::ifstream file(path, std::ios::binary);
+  if (!file.is_open() || !std::filesystem::is_regular_file(path)) return FileKind::tensors;
+  std::array<char, first.size()> bytes{};
+  file.read(bytes.data(), bytes.size());
+  const std::string_view found(bytes.data(), static_cast<std::size_t>(file.gcount()));
+  if (found == first) return FileKind::recording;
+  return found.size() > 8 && found[8] == '{' ? FileKind::tensors : FileKind::unknown;
+}
+
+void warn_of_damage(const Recording& r) {
+  if (r.log.damage.empty()) return;
+  const nb::str text = str_of(r.log.damage + "; the rest was not read");
+  if (PyErr_WarnEx(PyExc_RuntimeWarning, text.c_str(), 1) < 0) nb::raise_python_error();
 }
 
 nb::object load(const std::filesystem::path& path, const std::string& device) {
@@ -99,7 +112,13 @@ nb::object load(const std::filesystem::path& path, const std::string& device) {
     const nb::gil_scoped_release release;
     return read();
   };
-  if (is_recording(path)) return nb::cast(without_lock([&] { return recording_in(path); }));
+  const FileKind kind = kind_of(path);
+  check<FileError>(kind != FileKind::unknown, path.string(), ": neither a safetensors file nor a recording");
+  if (kind == FileKind::recording) {
+    Recording r = without_lock([&] { return recording_in(path); });
+    warn_of_damage(r);
+    return nb::cast(std::move(r));
+  }
   const Device there = Device::parse(device);
   const CurrentDevice current(there);
   nb::dict all;
@@ -158,8 +177,10 @@ void bind_recording(nb::module_& m) {
 
 void bind_files(nb::module_& m) {
   bind_recording(m);
-  m.def("load", &load, nb::arg("path"), nb::arg("device") = "cpu",
-        "Loads a safetensors file as a dict of tensors by name, or a .memlog file as a Recording.");
+  m.def(
+      "load", &load, nb::arg("path"), nb::arg("device") = "cpu",
+      "Loads a safetensors file as a dict of tensors by name, or a .memlog file as a Recording. A damaged recording is "
+      "loaded up to the damage, with a RuntimeWarning.");
 }
 
 }  // namespace bytetape::python

@@ -127,10 +127,10 @@ void SafetensorsFile::read_header(std::string& json) {
   input_->read_all(0, length);
   json_bytes_ = std::bit_cast<std::uint64_t>(length);
   const std::uint64_t left = input_->bytes_from(header_length_bytes);
-  input_->check_at(json_bytes_ <= most_header_bytes, 0, "expected a header of at most ", most_header_bytes,
-                   " bytes, found the length ", json_bytes_);
-  input_->check_at(json_bytes_ <= left, 0, "expected a header of ", json_bytes_, " bytes, found ", left,
-                   " to the end of the file");
+  input_->check_at(json_bytes_ <= most_header_bytes, 0, "not a safetensors file: expected a header of at most ",
+                   most_header_bytes, " bytes, found the length ", json_bytes_);
+  input_->check_at(json_bytes_ <= left, 0, "the file is cut off, or not a safetensors file: expected a header of ",
+                   json_bytes_, " bytes, found ", left, " to the end of the file");
   json.resize(json_bytes_);
   input_->read_all(header_length_bytes, std::as_writable_bytes(std::span(json)));
 }

@@ -66,7 +66,7 @@ class SafetensorsReader {
   SafetensorsReader(const Input& from, const std::string& json) : from_(from), json_(json), at_(json.data()) {}
 
   SafetensorsHeader read() && {
-    check_here(json_.starts_with('{'), "expected a header that begins with '{'");
+    check_here(json_.starts_with('{'), "not a safetensors file: expected a header that begins with '{'");
     const std::size_t zero = json_.find('\0');  // the parser would stop there
     if (zero != std::string::npos) at_ += zero;
     check_here(zero == std::string::npos, "expected JSON, found a zero byte");
@@ -228,13 +228,13 @@ void check_places(const Input& from, const std::vector<TensorEntry>& tensors, st
                   std::uint64_t data_bytes) {
   std::uint64_t end = 0;
   for (const TensorEntry& t : tensors) {
-    from.check_at(t.end <= data_bytes, data + t.begin, "tensor '", t.name, "': expected it within ", data_bytes,
-                  " bytes of data, found data_offsets [", t.begin, ", ", t.end, "]");
     from.check_at(t.begin == end, data + end, "tensor '", t.name, "': expected data_offsets from ", end,
                   ", where the tensor before it ends, found [", t.begin, ", ", t.end,
                   "]: ", t.begin < end ? "they overlap" : "there is a gap");
     end = t.end;
   }
+  from.check_at(end <= data_bytes, data + data_bytes, "the file is cut off: expected ", data + end, " bytes, found ",
+                data + data_bytes);
   from.check_at(end == data_bytes, data + end, "expected the end of the file after the last tensor, found ",
                 data_bytes - end, " more bytes");
 }

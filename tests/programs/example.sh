@@ -222,6 +222,10 @@ check_resume() {
   head -c 5000 run.ckpt > part.ckpt
   expect 1 "$@" --resume part.ckpt
   says err.txt 'part.ckpt: at byte'
+  says err.txt 'the file is cut off'
+  echo 'not a checkpoint at all' > text.ckpt
+  expect 1 "$@" --resume text.ckpt
+  says err.txt 'text.ckpt: at byte 0: not a safetensors file: '
 }
 
 # check_picture OPTION FILE ARGUMENTS...: FILE is a PNG; skipped where this build writes none

@@ -13,6 +13,7 @@ import subprocess
 import tempfile
 import time
 import unittest
+import warnings
 
 import bytetape
 import numpy as np
@@ -324,6 +325,22 @@ class Files(unittest.TestCase):
             with self.assertRaisesRegex(OSError, os.path.basename(file.name)):
                 bytetape.load(file.name)
 
+    def test_refuses_other_files(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "other")
+            for content in b"", b"text", b"a longer text of words\n", b"\x08\x07\x12\x07pytorch:\x01":
+                pathlib.Path(path).write_bytes(content)
+                with self.assertRaisesRegex(OSError, "other: neither a safetensors file nor a recording"):
+                    bytetape.load(path)
+            with self.assertRaisesRegex(OSError, "found a directory"):
+                bytetape.load(folder)
+            save_safetensors(path, {"n": ("I64", np.arange(5))})
+            whole = pathlib.Path(path).read_bytes()
+            pathlib.Path(path).write_bytes(whole[:-3])
+            lengths = f"expected {len(whole)} bytes, found {len(whole) - 3}"
+            with self.assertRaisesRegex(OSError, "the file is cut off: " + lengths):
+                bytetape.load(path)
+
     def test_takes_paths(self):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "net.safetensors"
@@ -360,6 +377,26 @@ class Files(unittest.TestCase):
                 self.assertIn("d3", str(e))
             else:
                 self.assertGreater(os.path.getsize(report), 100_000)
+
+    @unittest.skipUnless(os.environ.get("BYTETAPE_RECORD"), "there is no program to record")
+    def test_warns_of_damage(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "run.memlog"
+            subprocess.run([os.environ["BYTETAPE_RECORD"], path], cwd=folder, check=True, capture_output=True)
+            whole = path.read_bytes()
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                bytetape.load(path)
+            path.write_bytes(whole[:-200] + b"\xff" * 200)
+            with self.assertWarnsRegex(RuntimeWarning, "run.memlog: at byte .*; the rest was not read"):
+                run = bytetape.load(path)
+            self.assertIn("at byte", run.damage)
+            self.assertFalse(run.complete)
+            self.assertGreater(run.devices[0].peak_allocated, 0)
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                with self.assertRaises(RuntimeWarning):
+                    bytetape.load(path)
 
     @unittest.skipUnless(os.environ.get("BYTETAPE_RECORD"), "there is no program to record")
     def test_loads_recordings_with_names_that_are_not_utf8(self):

@@ -127,16 +127,20 @@ TEST(SafetensorsHeader, LengthsThatLie) {
   EXPECT_THAT(error_of("1234567"), HasSubstr("at byte 0: expected 8 bytes, found 7"));
   std::string bytes = file_of("{}");
   bytes[0] = 3;
-  EXPECT_THAT(error_of(bytes), HasSubstr("at byte 0: expected a header of 3 bytes, found 2 to the end of the file"));
+  EXPECT_THAT(
+      error_of(bytes),
+      HasSubstr("at byte 0: the file is cut off, or not a safetensors file: expected a header of 3 bytes, found 2 to "
+                "the end of the file"));
   bytes[7] = 0x7f;
-  EXPECT_THAT(error_of(bytes), HasSubstr("expected a header of at most 100000000 bytes, found the length 915"));
+  EXPECT_THAT(error_of(bytes),
+              HasSubstr("not a safetensors file: expected a header of at most 100000000 bytes, found the length 915"));
   const std::uint64_t all = ~std::uint64_t{0};
   std::memcpy(bytes.data(), &all, sizeof all);
   EXPECT_THAT(error_of(bytes), HasSubstr("found the length 18446744073709551615"));
 }
 
 TEST(SafetensorsHeader, WhatIsNoJson) {
-  EXPECT_THAT(json_error(""), HasSubstr("at byte 8: expected a header that begins with '{'"));
+  EXPECT_THAT(json_error(""), HasSubstr("at byte 8: not a safetensors file: expected a header that begins with '{'"));
   EXPECT_THAT(json_error(" {}"), HasSubstr("begins with '{'"));
   EXPECT_THAT(json_error("[]"), HasSubstr("begins with '{'"));
   for (const char* json : {"{", "{}}", "{} {}", "{'a':1}", R"({"a"})", R"({"a":})", R"({"__metadata__":{}, })",
@@ -244,8 +248,10 @@ TEST(SafetensorsHeader, OffsetsThatDoNotFit) {
   EXPECT_THAT(json_error(entry("U8", "[2]", "[0]"), "12"), HasSubstr("expected two data_offsets, found 1"));
   EXPECT_THAT(json_error(entry("U8", "[2]", "[0,2,4]"), "12"),
               HasSubstr("expected at most 2 data_offsets, found more"));
-  EXPECT_THAT(json_error(entry("U8", "[4]", "[0,4]"), "123"),
-              HasSubstr("expected it within 3 bytes of data, found data_offsets [0, 4]"));
+  const std::string header = entry("U8", "[4]", "[0,4]");
+  const auto at = [&](std::size_t bytes) { return std::to_string(8 + header.size() + bytes); };
+  EXPECT_THAT(json_error(header, "123"),
+              HasSubstr("at byte " + at(3) + ": the file is cut off: expected " + at(4) + " bytes, found " + at(3)));
   EXPECT_THAT(json_error(entry("U8", "[2]", "[1,3]"), "123"),
               HasSubstr("expected data_offsets from 0, where the tensor before it ends, found [1, 3]: there is a gap"));
   const std::string trailing = json_error(entry("U8", "[2]", "[0,2]"), "12345");
