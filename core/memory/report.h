@@ -10,8 +10,9 @@ namespace bytetape::memory {
 /// The contents of a report.
 struct Report {
   const Log* run = nullptr;
-  const Log* other = nullptr;       ///< a second run to compare with: SGD and Adam, predicted and measured
-  std::vector<std::string> advice;  ///< sentences, each perhaps followed by a line of code to copy; shown first
+  const Log* other = nullptr;              ///< a second run to compare with: SGD and Adam, predicted and measured
+  std::vector<std::string> advice;         ///< sentences, each perhaps followed by a line of code to copy; shown first
+  std::string file = {}, other_file = {};  ///< names of the recordings, which tell two runs of one program apart
 };
 
 /// Whether this build includes d3, which reports need.

@@ -1,5 +1,6 @@
 #include "examples/bytetape-memory/page.h"
 
+#include <bytetape/core/memory/advice.h>
 #include <bytetape/core/memory/report.h>
 #include <fmt/format.h>
 
@@ -19,7 +20,7 @@ int page(const std::vector<std::string>& paths) {
   } else {
     const memory::Log other = read_recording(paths[1]);
     fmt::print("compared with {}", headline(other, paths[1]));
-    memory::write_report(run, other, out);
+    memory::write_report(memory::Report{&run, &other, memory::advice_texts(run), paths[0], paths[1]}, out);
     status = std::max(status, status_of(other));
   }
   fmt::print("written to {}\n", out);

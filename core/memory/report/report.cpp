@@ -91,7 +91,7 @@ Json to_json(const ReportCounts::Steps& s, ReportColumns& columns) {
 }
 
 /// Returns a run's header. Adds its columns to `data`.
-Json to_json(const Log& log, Json& data) {
+Json to_json(const Log& log, const std::string& file, Json& data) {
   ReportColumns columns;
   Json devices = Json::array();
   for (const DeviceLog& d : log.devices) devices.push_back(to_json(log, d, columns));
@@ -105,6 +105,7 @@ Json to_json(const Log& log, Json& data) {
   const Json counts = to_json(counted, columns), counted_steps = to_json(counted.steps, columns);
   data.push_back(columns.text());
   return {{"program", log.program},
+          {"file", file},
           {"complete", log.complete},
           {"damage", log.damage},
           {"fromLedgers", log.from_ledgers},
@@ -129,8 +130,8 @@ std::string script_text(const Json& value) {
 }
 
 Json header(const Report& report, Json& data) {
-  Json runs = Json::array({to_json(*report.run, data)});
-  if (report.other) runs.push_back(to_json(*report.other, data));
+  Json runs = Json::array({to_json(*report.run, report.file, data)});
+  if (report.other) runs.push_back(to_json(*report.other, report.other_file, data));
   return {{"roles", enum_names<Role>(role_count)},
           {"phases", enum_names<Phase>(phase_count)},
           {"kinds", enum_names<EventKind>(event_kind_count)},

@@ -246,8 +246,8 @@ void write_footer(std::string& out, const Snapshot& s) {
            format_bytes(s.external.peak));
   if (s.outside) write_outside(out, s.device, *s.outside);
   if (s.dropped || s.dropped_steps)
-    append(out, "the log is full: {} events{} are in the totals only\n", format_exact(s.dropped),
-           s.dropped_steps ? fmt::format(" and {} steps", format_exact(s.dropped_steps)) : "");
+    append(out, "{} events{} are in these totals only, because the log in memory is full; a recording has all events\n",
+           format_exact(s.dropped), s.dropped_steps ? fmt::format(" and {} steps", format_exact(s.dropped_steps)) : "");
 }
 
 }  // namespace

@@ -37,9 +37,11 @@ function showAxis(axis) {
   if (axis === "time" && begin !== undefined) app.timeline.showEvents(begin, end + 1);
 }
 
+// The program, and the file of its recording if both runs are of one program.
 function runLabel(r) {
-  const name = report.runs[r].program || `run ${r + 1}`;
-  return report.runs.length > 1 && report.runs[0].program === report.runs[1].program ? `${name} (${"AB"[r]})` : name;
+  const [a, b] = report.runs, { program, file } = report.runs[r], name = program || `run ${r + 1}`;
+  if (!b || a.program !== b.program) return name;
+  return `${name} (${file && a.file !== b.file ? file : "AB"[r]})`;
 }
 
 function drawTop(change) {

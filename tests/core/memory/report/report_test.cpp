@@ -315,6 +315,9 @@ TEST_F(MemoryReportPage, OfTwoRunsHasBoth) {
   EXPECT_THAT(page_of({&one, &other, {}}),
               AllOf(HasSubstr(R"("runs":[{"program":"a program",)"), HasSubstr(R"({"program":"another program",)"),
                     HasSubstr("net.one"), HasSubstr("net.other")));
+  EXPECT_THAT(page_of({&one, &other, {}, "one.memlog", "other.memlog"}),
+              AllOf(HasSubstr(R"({"program":"a program","file":"one.memlog",)"),
+                    HasSubstr(R"({"program":"another program","file":"other.memlog",)")));
   const test::TemporaryDir dir;
   write_report(one, other, dir / "both.html");
   EXPECT_THAT(test::content_of(dir / "both.html"), HasSubstr("another program"));

@@ -279,12 +279,12 @@ TEST_F(Summary, OfNothingIsAPageToo) {
 
 TEST_F(Summary, SaysWhatTheLogLostOfEventsOrOfSteps) {
   Snapshot s = allocator.snapshot();
-  EXPECT_THAT(summarize(s), Not(HasSubstr("the log is full")));
+  EXPECT_THAT(summarize(s), Not(HasSubstr("the log in memory is full")));
   s.dropped = 3;
-  EXPECT_THAT(summarize(s), HasSubstr("the log is full: 3 events are in the totals only"));
+  EXPECT_THAT(summarize(s), HasSubstr("\n3 events are in these totals only, because the log in memory is full; "));
   s.dropped = 0;
   s.dropped_steps = 2;
-  EXPECT_THAT(summarize(s), HasSubstr("the log is full: 0 events and 2 steps are in the totals only"));
+  EXPECT_THAT(summarize(s), HasSubstr("\n0 events and 2 steps are in these totals only, "));
 }
 
 TEST_F(Summary, SaysWhatWentEitherWayOrWasWaitedFor) {
@@ -304,8 +304,8 @@ TEST_F(Summary, SaysWhatWentEitherWayOrWasWaitedFor) {
 TEST_F(Summary, SaysWhatTheLogLost) {
   allocator.reset_log(10);
   for (int i = 0; i < 20; ++i) step(MiB);
-  EXPECT_THAT(text(), HasSubstr("the log is full: "));
-  EXPECT_THAT(text(), HasSubstr(" and 10 steps are in the totals only"));
+  EXPECT_THAT(text(), HasSubstr("the log in memory is full"));
+  EXPECT_THAT(text(), HasSubstr(" and 10 steps are in these totals only, "));
 }
 
 }  // namespace
