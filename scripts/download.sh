@@ -10,9 +10,9 @@ die() { say "$@"; exit 1; }
 # fetch URL PART: continues the download of PART. Gives up after a few seconds if the server does not respond.
 fetch() {
   if [[ $tool == curl ]]; then
-    curl -fsL --connect-timeout 4 --speed-limit 1 --speed-time 10 -C - -o "$2" "$1"
+    curl -fsSL --connect-timeout 4 --speed-limit 1 --speed-time 10 -C - -o "$2" "$1"
   else
-    wget -q -c --tries=1 --dns-timeout=4 --connect-timeout=4 --read-timeout=10 -O "$2" "$1"
+    wget -nv -c --tries=1 --dns-timeout=4 --connect-timeout=4 --read-timeout=10 -O "$2" "$1"
   fi
 }
 
