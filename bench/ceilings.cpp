@@ -57,7 +57,9 @@ std::string name_of_cpu() {
 }
 
 Ceilings of_cpu() {
-  Ceilings c{.device = "cpu", .processor = name_of_cpu() + ", " + std::to_string(num_threads()) + " threads"};
+  Ceilings c{.device = "cpu",
+             .processor =
+                 name_of_cpu() + ", " + std::to_string(num_threads()) + (num_threads() == 1 ? " thread" : " threads")};
   c.bytes_per_s = bytes_per_s(Device::cpu(), 128);
   for (const auto& [precision, dtype] :
        {std::pair(Precision::f64, DType::f64), std::pair(Precision::f32, DType::f32),

@@ -2,14 +2,13 @@
 
 #include <string>
 
-#include "bytetape/core/memory/ledger/scope.h"
+#include "bytetape/core/error.h"
 #include "bytetape/data/folders.h"
 #include "bytetape/data/records.h"
 
 namespace bytetape::data {
 
 namespace fs = std::filesystem;
-using memory::Op;
 
 /// Returns the first of the six files that is missing in `dir`; "" if none is.
 static std::string missing_cifar10_file(const fs::path& dir) {
@@ -25,7 +24,6 @@ std::vector<fs::path> cifar10_folders(const std::optional<fs::path>& dir) {
 }
 
 std::optional<fs::path> find_cifar10(const std::optional<fs::path>& dir) {
-  const Op<"find_cifar10"> op;
   for (const fs::path& folder : cifar10_folders(dir))
     if (missing_cifar10_file(folder).empty()) return folder;
   check_folder(dir);

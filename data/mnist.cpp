@@ -1,5 +1,6 @@
 #include "bytetape/data/mnist.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -44,13 +45,12 @@ fs::path existing_file(const fs::path& dir, const char* name) {
 }
 
 Tensor digits_from(const Tensor& bytes, const fs::path& path) {
-  Tensor labels = empty(bytes.shape(), DType::i64, Device::cpu(), memory::Role::input);
   const auto* from = std::as_const(bytes).data<std::uint8_t>();
-  auto* to = labels.data<std::int64_t>();
-  for (std::int64_t i = 0; i < bytes.numel(); ++i) {
+  for (std::int64_t i = 0; i < bytes.numel(); ++i)
     check<FileError>(from[i] < 10, path.string(), ": expected labels 0 to 9, found ", int{from[i]}, " at ", i);
-    to[i] = from[i];
-  }
+  const Op<"load_mnist"> op;  // after the checks, whose messages name the file
+  Tensor labels = empty(bytes.shape(), DType::i64, Device::cpu(), memory::Role::input);
+  std::copy_n(from, bytes.numel(), labels.data<std::int64_t>());
   return labels;
 }
 
@@ -59,7 +59,6 @@ Tensor digits_from(const Tensor& bytes, const fs::path& path) {
 std::vector<fs::path> mnist_folders(const std::optional<fs::path>& dir) { return data_folders(dir, "mnist"); }
 
 std::optional<fs::path> find_mnist(const std::optional<fs::path>& dir) {
-  const Op<"find_mnist"> op;
   for (const fs::path& folder : mnist_folders(dir))
     if (!missing_mnist_file(folder)) return folder;
   check_folder(dir);
@@ -69,7 +68,6 @@ std::optional<fs::path> find_mnist(const std::optional<fs::path>& dir) {
 }
 
 Mnist load_mnist(const fs::path& dir, Split split) {
-  const Op<"load_mnist"> op;
   const fs::path images_path = existing_file(dir, files_of(split).images);
   const fs::path labels_path = existing_file(dir, files_of(split).labels);
   Tensor images = read_idx(images_path);

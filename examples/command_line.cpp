@@ -1,11 +1,60 @@
 #include "examples/command_line.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "examples/as_bytes.h"
 #include "examples/validators.h"
 
 namespace bytetape::examples {
+namespace {
+
+/// Returns the number of characters to insert, delete or replace in `a` to get `b` (Levenshtein).
+std::size_t edits(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);  // from the start of a, to each start of b
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i + 1);
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t replaced = diagonal + (a[i] != b[j]);
+      diagonal = std::exchange(row[j + 1], std::min({replaced, row[j] + 1, row[j + 1] + 1}));
+    }
+  }
+  return row.back();
+}
+
+/// Returns the option that is most similar to `unknown`, "--epoch"; "" if none differs by two characters at most.
+std::string similar_option(const CLI::App& app, const std::string& unknown) {
+  std::string best;
+  std::size_t fewest = 3;
+  for (const CLI::Option* option : app.get_options())
+    for (const std::string& name : option->get_lnames())
+      if (const std::size_t n = edits(unknown, "--" + name); n < fewest) {
+        fewest = n;
+        best = "--" + name;
+      }
+  return best;
+}
+
+}  // namespace
+
+void parse(CLI::App& app, int argc, char** argv) {
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ExtrasError&) {
+    const std::vector<std::string> extra = app.remaining();
+    const auto option = std::ranges::find_if(extra, [](const std::string& word) { return word.starts_with('-'); });
+    if (option == extra.end()) throw;
+    const std::string unknown = option->substr(0, option->find('=')), meant = similar_option(app, unknown);
+    throw CLI::ValidationError("unknown option " + unknown + (meant.empty() ? "" : ": did you mean " + meant + '?'));
+  }
+}
+
 void add_options(CLI::App& app, Options& o, const OptionTexts& texts) {
   app.option_defaults()->always_capture_default();
   if (!texts.models.empty()) app.add_option("--model", o.model, "network to train")->check(CLI::IsMember(texts.models));

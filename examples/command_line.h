@@ -51,4 +51,8 @@ inline constexpr const char* until_accuracy = "stop after the epoch that reaches
 /// Adds all options to `app`. The values of `o` are their defaults.
 void add_options(CLI::App& app, Options& o, const OptionTexts& texts);
 
+/// Parses the command line.
+/// Throws CLI::ParseError, which names an unknown option and the one that is meant.
+void parse(CLI::App& app, int argc, char** argv);
+
 }  // namespace bytetape::examples

@@ -20,9 +20,19 @@
 namespace bytetape::examples {
 namespace {
 
+/// Throws DeviceError if the device cannot be used.
+void check_device(const Options& o, Device device) {
+  try {
+    memory::allocator(o.predict ? Device::meta(device) : device);
+  } catch (const DeviceError& e) {
+    if (o.predict) throw;
+    fail<DeviceError>(e.what(), "; --predict predicts the memory without the device");
+  }
+}
+
 /// Throws if the options cannot be satisfied, before anything is done.
 void check_options(const Example& example, const Options& o, Device device) {
-  memory::allocator(o.predict ? Device::meta(device) : device);  // throws if there is no backend
+  check_device(o, device);
   check<ValueError>(!o.fit || o.memory_limit > 0, "--fit needs a --memory-limit above 0");
   check<ValueError>(dist::init().size() == 1 || !o.memory_options.step_in_backward,
                     "--step-in-backward works on one rank");
@@ -250,7 +260,7 @@ int run_example(Example example, int argc, char** argv) {
   const auto program = [&] {
     const dist::Group world = dist::init(std::chrono::hours(1));  // a test of rank 0 may take long
     try {
-      app.parse(argc, argv);
+      parse(app, argc, argv);
     } catch (const CLI::ParseError& e) {
       if (world.rank() == 0) app.exit(e);  // prints the help or the error
       status = e.get_exit_code() == 0 ? 0 : 2;

@@ -29,7 +29,8 @@ int main(int, char** argv) {
       sgd.step();
     }
     loss = dist::all_reduce(loss.detach(), world, dist::ReduceOp::average);
-    if (world.rank() == 0) std::cout << "loss on " << world.size() << " ranks: " << loss.item<float>() << '\n';
+    const char* const ranks = world.size() == 1 ? " rank: " : " ranks: ";
+    if (world.rank() == 0) std::cout << "loss on " << world.size() << ranks << loss.item<float>() << '\n';
   });
   // [ranks]
 }

@@ -15,7 +15,7 @@ namespace {
 /// "2 threads", "NVIDIA H100 80GB HBM3".
 std::string workers(Device device) {
   return device.type == DeviceType::cuda ? cuda::get_device_name(device.index)
-                                         : fmt::format("{} threads", num_threads());
+                                         : fmt::format("{} thread{}", num_threads(), num_threads() == 1 ? "" : "s");
 }
 
 }  // namespace

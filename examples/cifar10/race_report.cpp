@@ -28,7 +28,7 @@ struct Spread {
 
 std::string worker(Device device) {
   return device.type == DeviceType::cuda ? cuda::get_device_name(device.index)
-                                         : fmt::format("{} threads", num_threads());
+                                         : fmt::format("{} thread{}", num_threads(), num_threads() == 1 ? "" : "s");
 }
 
 nlohmann::ordered_json json_of(std::uint64_t seed, const RaceResult& result) {

@@ -69,15 +69,13 @@ TEST_F(Cifar10Test, LooksWhereItSays) {
 TEST_F(Cifar10Test, AnExplicitFolderMustHoldTheFiles) {
   write_all();
   std::filesystem::remove(dir_.path() / "data_batch_4.bin");
-  EXPECT_EQ(
-      error_of<FileError>([&] { find_cifar10(dir_.path()); }),
-      "find_cifar10: " + dir_.path().string() + ": expected CIFAR-10's six files, but data_batch_4.bin is missing");
+  EXPECT_EQ(error_of<FileError>([&] { find_cifar10(dir_.path()); }),
+            dir_.path().string() + ": expected CIFAR-10's six files, but data_batch_4.bin is missing");
 }
 
 TEST_F(Cifar10Test, AnExplicitFolderMustBeThereAndReadable) {
-  EXPECT_EQ(
-      error_of<FileError>([&] { find_cifar10(dir_.path() / "nowhere"); }),
-      "find_cifar10: " + (dir_.path() / "nowhere").string() + ": cannot read this folder: No such file or directory");
+  EXPECT_EQ(error_of<FileError>([&] { find_cifar10(dir_.path() / "nowhere"); }),
+            (dir_.path() / "nowhere").string() + ": cannot read this folder: No such file or directory");
   expect_must_be_readable(find_cifar10, dir_.path());
 }
 

@@ -82,8 +82,7 @@ TEST_F(MnistTest, AnExplicitFolderMustBeReadable) { expect_must_be_readable(find
 
 TEST_F(MnistTest, TheEnvironmentsFolderMustBeThereUnlessTheCacheHasTheFiles) {
   const Environment data("BYTETAPE_DATA", dir_.path() / "data");
-  EXPECT_EQ(error_of<FileError>([] { find_mnist(); }), "find_mnist: $BYTETAPE_DATA, " +
-                                                           (dir_.path() / "data").string() +
+  EXPECT_EQ(error_of<FileError>([] { find_mnist(); }), "$BYTETAPE_DATA, " + (dir_.path() / "data").string() +
                                                            ": cannot read this folder: No such file or directory");
   std::filesystem::create_directory(dir_.path() / "data");
   EXPECT_EQ(find_mnist(), std::nullopt);
@@ -126,7 +125,7 @@ TEST_F(MnistTest, TakesAnEmptyVariableAsUnset) {
 TEST_F(MnistTest, CountsMustAgree) {
   write_all();
   dir_.write("t10k-labels-idx1-ubyte", digits({1, 2, 3}));
-  EXPECT_EQ(load_error(), "load_mnist: " + (dir_.path() / "t10k-labels-idx1-ubyte").string() +
+  EXPECT_EQ(load_error(), (dir_.path() / "t10k-labels-idx1-ubyte").string() +
                               ": expected 2 labels, one for each image in t10k-images-idx3-ubyte, found 3");
 }
 

@@ -50,7 +50,17 @@ help() {
 }
 
 usage() {
+  local unknown
   expect 2 --no-such-option
+  says err.txt 'unknown option --no-such-option'
+  ! grep -q 'did you mean' err.txt || fail 'an option that nothing resembles is another one'
+  for unknown in '--epoch 1' --epoch=1 '--eposch 1'; do
+    # shellcheck disable=SC2086  # two words
+    expect 2 $unknown
+    says err.txt "unknown option ${unknown%%[ =]*}: did you mean --epochs?"
+  done
+  expect 2 stray
+  says err.txt 'stray'
   local bad
   for bad in '--seed -1' '--seed 18446744073709551616' '--lr nan' '--lr -0.1' '--lr inf' '--epochs 0' '--epochs -1' \
     '--epochs 1.5' '--batch-size 0' '--batch-size -8' '--threads -1' '--until -1' '--until nan' \
@@ -62,6 +72,10 @@ usage() {
   done
   expect 1 --data nowhere --threads 200000
   says err.txt "$example: set_num_threads: expected 1 to 1024, got 200000"
+  if ! nvidia-smi > /dev/null 2>&1; then
+    expect 1 --data nowhere --device cuda
+    says err.txt '; --predict predicts the memory without the device'
+  fi
   expect 2 --data nowhere --graph --detect-anomaly
   says err.txt '--graph excludes --detect-anomaly'
   expect 1 --device meta --checkpoint run.ckpt
