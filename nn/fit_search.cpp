@@ -397,14 +397,11 @@ class Search {
   /// Returns true, and drops the options, if none are enough for a limit that is no larger.
   bool without_helps_as_much(std::size_t& enough) {
     enough = smallest_limit();
-    const MemoryOptions chosen = std::exchange(memory_options_, without_options_);
-    if (const std::size_t alone = smallest_limit(); alone <= enough) {
-      enough = alone;
-      chosen_.clear();
-      return true;
-    }
-    memory_options_ = chosen;
-    return false;
+    if (chosen_.empty() || !predict_(without_options_, enough).fits()) return false;
+    chosen_.clear();
+    memory_options_ = without_options_;
+    enough = std::min(enough, smallest_limit());
+    return true;
   }
   /// Returns the smallest limit that is enough for the chosen options, to 1/1024.
   std::size_t smallest_limit() {
