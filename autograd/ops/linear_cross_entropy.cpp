@@ -98,7 +98,7 @@ class ChunkedLoss {
         target_(target),
         ignore_(ignore),
         dtype_(accumulated(x.dtype())),
-        size_(chunk_size(chunks)),
+        size_(chunk_size(chunks, weight_.is_same(weight) ? 0 : static_cast<std::int64_t>(weight_.nbytes()))),
         losses(empty(target.shape(), dtype_, x.device())) {}
 
   void compute(bool needs_x, bool needs_weight) {
@@ -119,10 +119,12 @@ class ChunkedLoss {
   }
 
  private:
-  std::int64_t chunk_size(std::int64_t chunks) const {
+  /// `copied`: the bytes of a copy of the weight, for which a chunk is smaller.
+  std::int64_t chunk_size(std::int64_t chunks, std::int64_t copied) const {
     const std::int64_t n = std::max<std::int64_t>(x_.size(0), 1), classes = std::max<std::int64_t>(weight_.size(0), 1);
     if (chunks > 0) return (n + chunks - 1) / chunks;
-    const std::int64_t rows = most_bytes / (classes * static_cast<std::int64_t>(size_of(x_.dtype())));
+    const std::int64_t bytes = std::max(most_bytes - copied, most_bytes / 2);
+    const std::int64_t rows = bytes / (classes * static_cast<std::int64_t>(size_of(x_.dtype())));
     return std::clamp<std::int64_t>(rows < tile ? rows : rows / tile * tile, 1, n);  // whole tiles of the products
   }
 
