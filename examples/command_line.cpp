@@ -28,10 +28,11 @@ std::size_t edits(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-/// Returns the option that is most similar to `unknown`, "--epoch"; "" if none differs by two characters at most.
+/// Returns the option that is most similar to `unknown`, "--epoch"; "" if none differs by two characters at most, and
+/// by less than half of the name.
 std::string similar_option(const CLI::App& app, const std::string& unknown) {
   std::string best;
-  std::size_t fewest = 3;
+  std::size_t fewest = std::min<std::size_t>(3, unknown.size() / 2 - 1);
   for (const CLI::Option* option : app.get_options())
     for (const std::string& name : option->get_lnames())
       if (const std::size_t n = edits(unknown, "--" + name); n < fewest) {
@@ -48,7 +49,8 @@ void parse(CLI::App& app, int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ExtrasError&) {
     const std::vector<std::string> extra = app.remaining();
-    const auto option = std::ranges::find_if(extra, [](const std::string& word) { return word.starts_with('-'); });
+    const auto option =
+        std::ranges::find_if(extra, [](const std::string& word) { return word.starts_with('-') && word != "--"; });
     if (option == extra.end()) throw;
     const std::string unknown = option->substr(0, option->find('=')), meant = similar_option(app, unknown);
     throw CLI::ValidationError("unknown option " + unknown + (meant.empty() ? "" : ": did you mean " + meant + '?'));

@@ -397,8 +397,10 @@ class Search {
   /// Returns true, and drops the options, if none are enough for a limit that is no larger.
   bool without_helps_as_much(std::size_t& enough) {
     enough = smallest_limit();
-    if (chosen_.empty() || !predict_(without_options_, enough).fits()) return false;
+    const bool has_options = !chosen_.empty() || memory_options_.offloads();
+    if (!has_options || !predict_(without_options_, enough).fits()) return false;
     chosen_.clear();
+    saved_ = without_options_.saved;
     memory_options_ = without_options_;
     enough = std::min(enough, smallest_limit());
     return true;

@@ -49,6 +49,9 @@ void check_inputs(const NamedTensors& inputs, const SaveOptions& options) {
                       describe(x));
   }
   check_names(names, inputs.size(), "inputs");
+  const auto without_batch = [&](const std::string& name) { return !has_batch(name, options); };
+  check<ValueError>(!options.dynamic_batch || !std::all_of(names.begin(), names.end(), without_batch),
+                    "onnx::save: all inputs are unbatched: set dynamic_batch to false");
   for (const std::string& name : options.unbatched_inputs)
     check<ValueError>(std::find(names.begin(), names.end(), name) != names.end(), "onnx::save: the unbatched input '",
                       name, "' is none of the inputs");
@@ -94,7 +97,7 @@ Trace trace_of_batch(const Function& function, const NamedTensors& inputs, const
 }
 
 /// Returns the batch sizes to trace. Ops see a size of 1 as a dim that broadcasts, so none is 1. The first two are far
-/// apart, so that sizes such as batch / 2 differ. The last one is small, for sizes such as min(batch, 4).
+/// apart, so that sizes such as batch / 2 differ. The last one is small, for sizes such as max(batch, 8).
 std::array<std::int64_t, 3> batch_sizes(std::int64_t given) {
   const std::int64_t first = std::max<std::int64_t>(given, 2);
   return {first, 2 * first + 1, first > 2 ? 2 : 3};

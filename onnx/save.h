@@ -38,12 +38,14 @@ using Function = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
 ///
 /// Constants that forward computes on the host from values, or from sizes other than the batch size, are those of the
 /// example. The training mode of each module is restored.
-/// Throws NotImplemented, with the reason and the module of each op, if an op cannot be exported, or if the ops depend
-/// on the batch size in a way that ONNX cannot express, or fail for another one, or run under Autocast, or if ONNX
-/// lacks one for these dtypes, or if the function overwrites a tensor that outlives it. Nothing is written then. Throws
-/// DeviceError if a parameter, buffer or input has no data because it is on a meta device. Throws ValueError if an
-/// input is undefined, or has no dim `batch_dim`, if the function returns no tensor, or if names do not fit, are
-/// repeated, or are not UTF-8. Throws FileError if a file cannot be written. Exceptions of the function pass through.
+/// Throws NotImplemented, with the reason and the module of each op, if an op cannot be exported, runs under Autocast,
+/// depends on the batch size in a way that ONNX cannot express, or fails for another one. The same if the function
+/// overwrites a tensor that outlives it, or if ONNX lacks an operator for the dtype of its inputs. For the latter, the
+/// message has the first operator alone. Nothing is written then.
+/// Throws DeviceError if a parameter, buffer or input has no data because it is on a meta device.
+/// Throws ValueError if an input is undefined or has no dim `batch_dim`, or if all inputs are unbatched.
+/// Throws ValueError if the function returns no tensor, or if names do not fit, are repeated, or are not UTF-8.
+/// Throws FileError if a file cannot be written. Exceptions of the function pass through.
 void save(const std::string& path, nn::Module& net, const Tensor& example, const SaveOptions& options = {});
 /// Saves a function of several tensors, such as a step of a transformer with its cache. `net` is the module whose
 /// parameters the function uses. `inputs` are examples, with the names that they have in the model.

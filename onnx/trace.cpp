@@ -96,13 +96,14 @@ class Tracer final : public OpObserver {
   Trace trace;
 
  private:
-  /// Whether Autocast may convert an input of the op. The conversion is a part of the op, which is not exported.
+  /// Whether Autocast may convert an input of the op. The conversion is a part of the op, which is not exported. f64 is
+  /// not converted.
   static bool converts_inputs(const OpCall& call) {
     const AutocastClass rule = call.definition.autocast;
     if (!autocast_enabled() || rule == AutocastClass::keep) return false;
     std::vector<DType> dtypes;
     for (const Operand& x : call.inputs)
-      if (!x.is_number() && x.tensor().defined() && is_floating(x.tensor().dtype()))
+      if (!x.is_number() && x.tensor().defined() && is_floating(x.tensor().dtype()) && x.tensor().dtype() != DType::f64)
         dtypes.push_back(x.tensor().dtype());
     if (dtypes.empty()) return false;
     const DType kept = rule == AutocastClass::low   ? autocast_dtype()

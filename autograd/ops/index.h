@@ -41,8 +41,8 @@ class TensorIndex {
 /// - An i64 tensor of any shape replaces the dim by the tensor's dims, as index_select() does for one dim. Its elements
 ///   may be negative.
 /// - Several tensors are broadcast together, and element i of all of them selects one place: `index(logits, {rows,
-///   classes})` is logits[rows[i], classes[i]]. Their dims replace those of the tensors. If other dims lie between
-///   these, they come first. x is then copied once, as is an x whose dims of the tensors are not adjacent in memory.
+///   classes})` is logits[rows[i], classes[i]]. The broadcast dims replace the indexed dims, and come first if another
+///   dim lies between two tensors. A tensor without dims is no integer. x is copied if indexed dims are not adjacent.
 /// - A mask is a bool tensor with at least one dim. It selects the elements where it is true, in row-major order, and
 ///   replaces its dims of x by one dim. Its shape must be that of the dims. Among several tensors it counts as one of
 ///   shape (number of true elements). The host reads it, as in nonzero(). Use where() if that suffices, because where()

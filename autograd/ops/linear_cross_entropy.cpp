@@ -23,7 +23,8 @@ namespace {
 constexpr std::int64_t most_bytes = std::int64_t{512} << 20;  // of a chunk's logits, unless the option says otherwise
 constexpr std::int64_t tile = 256;                            // rows
 constexpr std::int64_t alignment = 64;                        // elements: rows of logits begin at whole vectors
-constexpr std::int64_t large = std::int64_t{1} << 34;         // multiplications, for which a copy of the weight pays
+constexpr std::int64_t large =
+    std::int64_t{1} << 34;  // multiplications; copying the weight of smaller products costs more time than it saves
 
 /// The rule for x (n, d), weight (c, d) and targets (n). The saved gradients are those of the sum of all losses.
 struct LinearCrossEntropyBackward final : Node {
@@ -119,7 +120,7 @@ class ChunkedLoss {
   }
 
  private:
-  /// `copied`: the bytes of a copy of the weight, for which a chunk is smaller.
+  /// Returns the number of rows of a chunk. A chunk is smaller by the bytes of the weight's copy, `copied`.
   std::int64_t chunk_size(std::int64_t chunks, std::int64_t copied) const {
     const std::int64_t n = std::max<std::int64_t>(x_.size(0), 1), classes = std::max<std::int64_t>(weight_.size(0), 1);
     if (chunks > 0) return (n + chunks - 1) / chunks;
@@ -132,10 +133,13 @@ class ChunkedLoss {
     const Tensor x = rows_of(x_, first, count), target = rows_of(target_, first, count),
                  y = rows_of(losses, first, count), g = rows_of(logits_, 0, count);
     multiply(matrix(x.read()), matrix(weight_.read(), true), g.write());
-    const Tensor of_classes = g.alias({count, classes_}, g.strides(), 0);  // the others have logits and gradients of 0
+    const std::int64_t more = g.size(1) - classes_;
+    const Tensor of_classes = g.alias({count, classes_}, g.strides(), 0);
     run<&LossKernels::cross_entropy_in_place>(
         x.device(),
         CrossEntropyInPlaceArgs{of_classes.write(), target.read(), ignore_, gx.defined() || gw.defined(), y.write()});
+    if (more > 0)  // their products are NaN if a row of x is not finite
+      run<&CopyKernels::fill>(x.device(), Scalar(0), g.alias({count, more}, g.strides(), classes_).write());
     if (gx.defined()) multiply(matrix(g.read()), matrix(weight_.read()), rows_of(gx, first, count).write());
     if (gw.defined()) multiply(matrix(g.read(), true), matrix(x.read()), gw_.write(), first > 0);
   }

@@ -32,7 +32,7 @@ struct MatmulKernels {
   /// Whether the bits of y may differ from those of the activation's own kernel, applied to the stored z. Null: never.
   /// Only for products with an activation.
   bool (*approximates)(const MatmulArgs& args) = nullptr;
-  /// Large products of 16-bit numbers are slow unless their dims are multiples of it.
+  /// Large products of 16-bit numbers are slow unless their dims are multiples of this number.
   std::int64_t multiple = 1;
 };
 

@@ -8,8 +8,8 @@
 
 namespace bytetape::cuda {
 
-/// A large product of 16-bit numbers takes up to seven times as long if a dim is not a multiple of it, even if all rows
-/// are aligned.
+/// A large product of 16-bit numbers takes up to seven times as long if a dim is not a multiple of this number, even if
+/// all rows are aligned.
 inline constexpr std::int64_t dim_multiple = 8;
 
 constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 255) / 256 * 256; }

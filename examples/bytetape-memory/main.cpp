@@ -69,7 +69,8 @@ void parse(CLI::App& app, int argc, char** argv) {
     std::string known;
     for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
       known += (known.empty() ? "" : ", ") + command->get_name();
-    throw CLI::ValidationError("unknown command '" + unknown.front() + "': expected one of " + known);
+    const char* what = unknown.front().starts_with('-') ? "option" : "command";
+    throw CLI::ValidationError(std::string("unknown ") + what + " '" + unknown.front() + "': expected one of " + known);
   }
 }
 

@@ -225,6 +225,11 @@ TEST(OnnxSave, ChecksItsArguments) {
                                         "the unbatched input 'mask' is none of the inputs"));
   EXPECT_TRUE(throws_saying<ValueError>(
       [&] {
+        onnx::save(path, net, f, {{"x", x}}, {.unbatched_inputs = {"x"}});
+      },
+      "all inputs are unbatched"));
+  EXPECT_TRUE(throws_saying<ValueError>(
+      [&] {
         onnx::save(path, net, [](const Tensors&) { return Tensors{}; }, {{"x", x}});
       },
       "the function returns no tensor"));
