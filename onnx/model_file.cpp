@@ -105,13 +105,12 @@ void set_location(::onnx::TensorProto& to, const std::string& file, const Extern
 /// Throws NotImplemented if ONNX has not all of the operators for the dtypes of their inputs.
 void check_operators(const Graph& graph) {
   ::onnx::ModelProto model = model_without_constants(graph);
-  for (const auto& [name, x] : graph.initializers) {
-    ::onnx::TensorProto& to = *model.mutable_graph()->add_initializer();
-    set_header(to, name, x);
-    if (x.nbytes() < least_external_bytes) set_bytes(to, x);  // of sizes, on which shapes depend
-  }
+  for (const auto& [name, x] : graph.initializers) set_header(*model.mutable_graph()->add_initializer(), name, x);
+  // Shapes are not checked: version 1.12 infers a wrong one for a slice of nothing.
+  for (::onnx::ValueInfoProto& y : *model.mutable_graph()->mutable_output())
+    y.mutable_type()->mutable_tensor_type()->clear_shape();
   try {
-    const ::onnx::ShapeInferenceOptions checks{true, 1, false};  // types, strictly, without computing constants
+    const ::onnx::ShapeInferenceOptions checks{true, 0, false};  // of types
     ::onnx::shape_inference::InferShapes(model, ::onnx::OpSchemaRegistry::Instance(), checks);
   } catch (const std::exception& error) { fail<NotImplemented>("onnx::save cannot export: ", error.what()); }
 }
