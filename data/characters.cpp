@@ -10,7 +10,7 @@ std::size_t sequence_length(unsigned char first) {
   return first >= 0xF0 && first < 0xF8 ? 4 : first >= 0xE0 && first < 0xF0 ? 3 : first >= 0xC2 && first < 0xE0 ? 2 : 1;
 }
 
-/// Returns such as \x0a.
+/// Returns the hexadecimal escape of a byte.
 std::string hex(unsigned char byte) {
   constexpr const char* digits = "0123456789abcdef";
   return {'\\', 'x', digits[byte >> 4], digits[byte & 15]};

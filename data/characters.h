@@ -8,7 +8,7 @@ namespace bytetape::data {
 /// complete sequence.
 std::string_view first_character(std::string_view text);
 
-/// Returns text for a message: control characters, and bytes that are in no UTF-8 sequence, become such as \x0a.
+/// Returns text for a message. Control characters, and bytes that are in no UTF-8 sequence, become hexadecimal escapes.
 std::string escaped(std::string_view text);
 
 }  // namespace bytetape::data
