@@ -11,8 +11,8 @@
 
 #include "bytetape/core/error.h"
 #include "bytetape/core/factories.h"
+#include "bytetape/core/files/input.h"
 #include "bytetape/data/bpe_files.h"
-#include "bytetape/data/characters.h"
 #include "bytetape/data/text.h"
 
 namespace bytetape::data {
@@ -112,7 +112,7 @@ BpeTokenizer::Tables::Tables(std::string_view vocab, const std::string& vocab_na
   }
   const auto id_of = [&](const std::string& token, const auto&... place) {
     const auto found = ids.find(token);
-    check<FileError>(found != ids.end(), place..., vocab_name, " has no token for the bytes '", escaped(token), "'");
+    check<FileError>(found != ids.end(), place..., vocab_name, " has no token for the bytes '", printable(token), "'");
     return found->second;
   };
   for (int byte = 0; byte < 256; ++byte)

@@ -2,10 +2,11 @@
 
 #include <set>
 
+#include "bytetape/core/characters.h"
 #include "bytetape/core/check.h"
 #include "bytetape/core/error.h"
 #include "bytetape/core/factories.h"
-#include "bytetape/data/characters.h"
+#include "bytetape/core/files/input.h"
 
 namespace bytetape::data {
 namespace {
@@ -47,7 +48,7 @@ Tensor CharTokenizer::encode(std::string_view text) const {
   std::vector<std::int64_t> ids;
   for_each_character(text, [&](std::string_view character, std::size_t at) {
     const auto found = ids_.find(std::string(character));
-    check<ValueError>(found != ids_.end(), "the tokenizer's text does not have '", escaped(character),
+    check<ValueError>(found != ids_.end(), "the tokenizer's text does not have '", printable(character),
                       "', which is at byte ", at);
     ids.push_back(found->second);
   });

@@ -1,11 +1,10 @@
 #include "examples/command_line.h"
 
+#include <bytetape/core/similar_name.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <numeric>
 #include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
 #include "examples/as_bytes.h"
@@ -14,32 +13,12 @@
 namespace bytetape::examples {
 namespace {
 
-/// Returns the number of characters to insert, delete or replace in `a` to get `b` (Levenshtein).
-std::size_t edits(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);  // from the start of a, to each start of b
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i + 1);
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t replaced = diagonal + (a[i] != b[j]);
-      diagonal = std::exchange(row[j + 1], std::min({replaced, row[j] + 1, row[j + 1] + 1}));
-    }
-  }
-  return row.back();
-}
-
-/// Returns the option that is most similar to `unknown`, "--epoch"; "" if none differs by two characters at most, and
-/// by less than half of the name.
+/// Returns the option that is most similar to `unknown`, "--epoch"; "" if none is.
 std::string similar_option(const CLI::App& app, const std::string& unknown) {
-  std::string best;
-  std::size_t fewest = std::min<std::size_t>(3, unknown.size() / 2 - 1);
+  std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options())
-    for (const std::string& name : option->get_lnames())
-      if (const std::size_t n = edits(unknown, "--" + name); n < fewest) {
-        fewest = n;
-        best = "--" + name;
-      }
-  return best;
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  return most_similar(unknown, names);
 }
 
 }  // namespace

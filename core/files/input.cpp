@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <system_error>
 
+#include "bytetape/core/characters.h"
+
 namespace bytetape {
 namespace {
 
@@ -99,8 +101,13 @@ class MemoryInput final : public Input {
 std::string printable(std::string_view text) {
   constexpr std::size_t most = 500;
   std::string out;
-  for (const char c : text.substr(0, most))
-    out += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? fmt::format("\\x{:02x}", c) : std::string(1, c);
+  for (std::string_view rest = text.substr(0, most); !rest.empty();) {
+    const std::string_view character = first_character(rest);
+    const auto first = static_cast<unsigned char>(character[0]);
+    const bool is_shown = character.size() > 1 || (first >= 0x20 && first < 0x7f);
+    out += is_shown ? std::string(character) : fmt::format("\\x{:02x}", first);
+    rest.remove_prefix(character.size());
+  }
   return text.size() > most ? out + "..." : out;
 }
 

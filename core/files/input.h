@@ -13,7 +13,7 @@
 
 namespace bytetape {
 
-/// Returns file content for a message: control characters escaped, at most 500 bytes.
+/// Returns file content for a message: control characters, and bytes that are not UTF-8, escaped; at most 500 bytes.
 std::string printable(std::string_view text);
 
 /// Bytes of a file or of memory, with random access.

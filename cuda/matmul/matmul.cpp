@@ -286,6 +286,16 @@ ConstView with_unit_step(const ConstView& x, char*& memory) {
 
 bool is_row(const ConstView& bias) { return bias.strides[0] == 0 && bias.strides[1] == 0 && bias.strides[2] == 1; }
 
+/// Returns `count` matrices of a batch from number `first` on.
+template <class V>
+V part_of(const V& x, std::int64_t first, std::int64_t count) {
+  const std::int64_t bytes = first * x.strides[0] * static_cast<std::int64_t>(size_of(x.dtype));
+  Shape shape = x.shape;
+  shape[0] = count;
+  return V(static_cast<char*>(const_cast<void*>(static_cast<const void*>(x.data()))) + bytes, x.dtype, x.device, shape,
+           x.strides);
+}
+
 /// Computes y with one cuBLASLt call. Returns false if cuBLASLt cannot.
 bool multiply(const ConstView& a, const ConstView& b, const View& y, const Epilogue& epilogue, std::size_t library,
               std::size_t usual_library, Workspace ws) {
@@ -331,9 +341,8 @@ bool multiply(const MatmulArgs& args, const View& y, const Epilogue& epilogue, s
   for_calls(y.shape[0], [&](std::int64_t first, std::int64_t count) {
     if (!can) return;
     Epilogue e = epilogue;
-    if (e.input) e.input = range_of(args.z, 0, first, count).data();
-    can = multiply(range_of(a, 0, first, count), range_of(b, 0, first, count), range_of(y, 0, first, count), e, library,
-                   usual, ws);
+    if (e.input) e.input = part_of(args.z, first, count).data();
+    can = multiply(part_of(a, first, count), part_of(b, first, count), part_of(y, first, count), e, library, usual, ws);
   });
   return can;
 }

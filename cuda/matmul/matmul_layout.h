@@ -35,16 +35,6 @@ inline std::size_t copy_bytes(const ConstView& x) {
   return x.numel() == 0 || layout_of(x).leading ? 0 : aligned(static_cast<std::size_t>(x.numel()) * size_of(x.dtype));
 }
 
-/// Returns the view of `count` elements along a dim, from number `first` on.
-template <class V>
-V range_of(const V& x, int dim, std::int64_t first, std::int64_t count) {
-  const std::int64_t bytes = first * x.strides[dim] * static_cast<std::int64_t>(size_of(x.dtype));
-  Shape shape = x.shape;
-  shape[dim] = count;
-  return V(static_cast<char*>(const_cast<void*>(static_cast<const void*>(x.data()))) + bytes, x.dtype, x.device, shape,
-           x.strides);
-}
-
 /// The most products of one call. Some of cuBLASLt's kernels have a block for each along a grid dim, of at most 65,535.
 /// A power of two keeps the alignment of the later calls.
 inline constexpr std::int64_t most_products = std::int64_t{1} << 15;

@@ -10,7 +10,7 @@ namespace bytetape::examples {
 inline constexpr const char* default_text = "tinyshakespeare.txt";
 
 /// Returns the path of the text that `name` stands for, or of the default text if it is empty.
-/// Throws FileError, saying how to get the text, if there is none.
+/// Throws FileError if there is no text. The message says how to get one.
 std::filesystem::path find_text(const std::string& name);
 
 /// Reads a text file.

@@ -70,5 +70,18 @@ TEST_F(CudaLinearCrossEntropy, IsThatOfItsLogits) {
   }
 }
 
+TEST_F(CudaLinearCrossEntropy, AnIgnoredRowThatIsNotFiniteHasNoGradient) {
+  for (const std::int64_t classes : {50257, 50304}) {  // with and without rows behind the weight's
+    SCOPED_TRACE(classes);
+    const Tensor x = to(random_tensor({700, 512}, DType::bf16), gpu), target = to(randint(0, classes, {700}), gpu);
+    x[3] = INFINITY;
+    target[3] = -100;
+    const Tensor leaf = x.detach().set_requires_grad();
+    linear_cross_entropy(leaf, to(random_tensor({classes, 512}, DType::bf16), gpu), target).backward();
+    EXPECT_EQ(leaf.grad()[3].to_vector<double>(), std::vector<double>(512, 0));
+    EXPECT_TRUE(all(isfinite(leaf.grad())).item<bool>());
+  }
+}
+
 }  // namespace
 }  // namespace bytetape::test
