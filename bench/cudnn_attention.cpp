@@ -6,39 +6,14 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "bench/harness.h"
+#include "bench/cudnn_library.h"
 #include "bytetape/bytetape.h"
-#include "cuda/runtime/cudnn.h"
 
 namespace {
 
 using namespace bytetape;
 using cuda::CudnnTensor;
 namespace fe = cudnn_frontend;
-
-/// Owns a handle of CUDA or cuDNN.
-template <auto destroy>
-class Owned;
-template <class Status, class Handle, Status (*destroy)(Handle)>
-class Owned<destroy> {
- public:
-  /// make(&handle) makes the handle.
-  explicit Owned(const auto& make) { cuda::check(make(&handle_)); }
-  ~Owned() { destroy(handle_); }
-  Owned(const Owned&) = delete;
-  Owned& operator=(const Owned&) = delete;
-  operator Handle() const { return handle_; }
-
- private:
-  Handle handle_ = nullptr;
-};
-
-/// cuDNN on a stream of its own.
-struct Library {
-  Library() { cuda::check(cudnnSetStream(handle, stream)); }
-  Owned<cudaStreamDestroy> stream{[](auto* s) { return cudaStreamCreateWithFlags(s, cudaStreamNonBlocking); }};
-  Owned<cudnnDestroy> handle{cudnnCreate};
-};
 
 constexpr std::int64_t tokens = 1024, width = 2048;
 
@@ -116,17 +91,9 @@ class Pass {
 };
 
 /// Returns the times of a compiled pass, captured as a CUDA graph.
-nlohmann::ordered_json measure(const Pass& pass, double flop, const Library& cudnn) {
+nlohmann::ordered_json measure(const Pass& pass, double flop, const bench::CudnnOnStream& cudnn) {
   const Tensor workspace = empty({pass.workspace_size()}, DType::u8);
-  synchronize(default_device());  // the operands are written on bytetape's stream
-  pass.run(cudnn.handle, workspace);
-  cuda::check(cudaStreamBeginCapture(cudnn.stream, cudaStreamCaptureModeThreadLocal));
-  pass.run(cudnn.handle, workspace);
-  const Owned<cudaGraphDestroy> captured([&](auto* graph) { return cudaStreamEndCapture(cudnn.stream, graph); });
-  const Owned<cudaGraphExecDestroy> executable([&](auto* graph) { return cudaGraphInstantiate(graph, captured, 0); });
-  const bench::Timing t = bench::time(
-      3, 20, [&] { cuda::check(cudaGraphLaunch(executable, cudnn.stream)); },
-      [&] { cuda::check(cudaStreamSynchronize(cudnn.stream)); });
+  const bench::Timing t = bench::time_captured(cudnn, 20, [&] { pass.run(cudnn.handle, workspace); });
   return {{"us", t.median / 1e3},
           {"us_min", t.min / 1e3},
           {"us_max", t.max / 1e3},
@@ -135,7 +102,7 @@ nlohmann::ordered_json measure(const Pass& pass, double flop, const Library& cud
 }
 
 /// Compiles a pass and prints its times.
-void print(const std::string& part, double flop, const Library& cudnn, Pass& pass) {
+void print(const std::string& part, double flop, const bench::CudnnOnStream& cudnn, Pass& pass) {
   nlohmann::ordered_json line{{"part", part}};
   if (const std::string refusal = pass.build(cudnn.handle); refusal.empty())
     line.update(measure(pass, flop, cudnn));
@@ -146,7 +113,7 @@ void print(const std::string& part, double flop, const Library& cudnn, Pass& pas
 }
 
 /// Times the passes of attention of width 2,048 on 1,024 tokens.
-void attention(const Library& cudnn, std::int64_t batch, std::int64_t heads) {
+void attention(const bench::CudnnOnStream& cudnn, std::int64_t batch, std::int64_t heads) {
   const Operands operands(batch, heads);
   const std::string name = detail::concat("cudnn_attention_b", batch, "_h", heads, "_d", width / heads);
   const double flop = 2.0 * static_cast<double>(batch * tokens * tokens * width);  // half of 4 b t^2 width
@@ -171,7 +138,7 @@ int main(int argc, char** argv) {
   return bench::run("cudnn_attention", [&] {
     const DefaultDevice here(Device::cuda());
     manual_seed(0);
-    const Library cudnn;
+    const bench::CudnnOnStream cudnn;
     attention(cudnn, batch, 32);
     attention(cudnn, batch, 16);
   });

@@ -67,6 +67,14 @@ struct UNet : nn::Module {
   }
 };
 
+/// A chain: 12 blocks of convolution, batch norm and ReLU, each of the same size.
+nn::Sequential chain() {
+  nn::Sequential all;
+  for (int i = 0; i < 12; ++i)
+    all.push_back(nn::Sequential(nn::Conv2d(i ? 64 : 3, 64, 3, {.padding = 1}), nn::BatchNorm2d(64), nn::ReLU()));
+  return all;
+}
+
 /// A model and its loss on new random data.
 struct Network {
   std::unique_ptr<nn::Module> model;
@@ -85,6 +93,13 @@ Network network(const std::string& name) {
   if (name == "resnet18") {
     auto net = std::make_unique<nn::Sequential>(examples::resnet18());
     n.loss = [&net = *net] { return cross_entropy(net(input_of({128, 3, 32, 32})), classes(10, {128})); };
+    n.model = std::move(net);
+  } else if (name == "chain") {
+    auto net = std::make_unique<nn::Sequential>(chain());
+    n.loss = [&net = *net] {
+      const Tensor y = net(input_of({32, 3, 32, 32}));
+      return mean(y * y);
+    };
     n.model = std::move(net);
   } else if (name == "unet") {
     auto net = std::make_unique<UNet>(16);
@@ -281,7 +296,7 @@ int main(int argc, char** argv) {
   std::string net = "resnet18";
   int steps = 0, threads = 0;
   app.add_option("--net", net, "network")
-      ->check(CLI::IsMember({"resnet18", "unet", "transformer4", "transformer12"}))
+      ->check(CLI::IsMember({"chain", "resnet18", "unet", "transformer4", "transformer12"}))
       ->capture_default_str();
   app.add_option("--steps", steps, "timed steps, of which the median counts; 0: none")->capture_default_str();
   app.add_option("--threads", threads, "CPU threads; default: all");

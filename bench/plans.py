@@ -19,7 +19,7 @@ import subprocess
 import sys
 import time
 
-NETS = ("resnet18", "unet", "transformer4", "transformer12")
+NETS = ("chain", "resnet18", "unet", "transformer4", "transformer12")
 BUDGETS = (90, 75, 60, 45, 30)
 PLAN_SECONDS = 10
 UNPROVEN = 0.02  # added to RATIO if only a lower bound of the best time is known
@@ -114,7 +114,8 @@ def compare(program, times, budget, most_tries):
 
 
 def measure(program, nets, steps):
-    times = {net: Program(program, net, steps).facts["times"] for net in nets}
+    times = json.loads(TIMES.read_text())
+    times.update({net: Program(program, net, steps).facts["times"] for net in nets})
     TIMES.write_text(json.dumps({net: {option: round(ms, 3) for option, ms in of.items()} for net, of in times.items()}, indent=1)
                      + "\n")
 

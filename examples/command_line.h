@@ -18,6 +18,7 @@ struct Options : TrainingOptions {
   int threads = 0;
   bool fit = false;                // choose memory options with which training fits into the limit
   bool predict = false;            // predict the memory instead of training
+  bool time_advice = false;        // measure the time of the memory options that the report advises
   std::uint64_t memory_limit = 0;  // bytes; 0: all memory of the device
   std::uint32_t device_times = 0;  // the recording has device times of every K-th step; 0: of none
 

@@ -141,13 +141,15 @@ std::string against_limit(const nn::Saving& s, std::size_t limit) {
                      memory::format_bytes(limit));
 }
 
-std::vector<std::string> savings(const Example& example, const Options& o, const ExampleCounts& counts) {
-  std::vector<std::string> texts;
-  const auto training = training_with(example, o, counts);
-  for (const nn::Saving& s : nn::savings(Device::parse(o.device), training, {}, behind_test))
-    if ((o.accumulated == 1 && dist::init().size() == 1) || !s.memory_options.step_in_backward)
-      texts.push_back(s.text() + against_limit(s, o.memory_limit) + '\n' + switch_of(s.memory_options));
-  return texts;
+std::vector<nn::Saving> savings(const Example& example, const Options& o, const ExampleCounts& counts) {
+  auto all = nn::savings(Device::parse(o.device), training_with(example, o, counts), {}, behind_test);
+  if (o.accumulated > 1 || dist::init().size() > 1)
+    std::erase_if(all, [](const nn::Saving& s) { return s.memory_options.step_in_backward; });
+  return all;
+}
+
+std::string advice_text(const nn::Saving& s, const Options& o) {
+  return s.text() + against_limit(s, o.memory_limit) + '\n' + switch_of(s.memory_options);
 }
 
 std::string largest_batch(const Example& example, const Options& o, const ExampleCounts& counts) {

@@ -11,8 +11,11 @@ namespace bytetape::examples {
 /// for all of it. The prediction is recorded if the options ask for it.
 memory::Prediction predict(const Example& example, const Options& o, const ExampleCounts& counts);
 
-/// Describes how much each memory option would save. Ignores the memory limit.
-std::vector<std::string> savings(const Example& example, const Options& o, const ExampleCounts& counts);
+/// Predicts how much each memory option would save. Ignores the memory limit.
+std::vector<nn::Saving> savings(const Example& example, const Options& o, const ExampleCounts& counts);
+
+/// Describes a saving, whether it is enough for the limit, and the switch for it: "Recompute: peak ...\n--recompute".
+std::string advice_text(const nn::Saving& s, const Options& o);
 
 /// Finds memory options with which training fits into the memory limit.
 nn::Fit fit(const Example& example, const Options& o, const ExampleCounts& counts);

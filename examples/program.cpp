@@ -16,6 +16,7 @@
 #include "examples/outputs.h"
 #include "examples/predicted.h"
 #include "examples/report.h"
+#include "examples/timed_advice.h"
 
 namespace bytetape::examples {
 namespace {
@@ -39,9 +40,11 @@ void check_options(const Example& example, const Options& o, Device device) {
   if (!o.picture.empty()) check_pictures();
   check_outputs(o, example.texts.picture_option);
   const bool trains = !o.predict && !device.is_meta;
-  check<ValueError>(trains || (o.checkpoint.empty() && o.resume.empty() && o.picture.empty()),
+  check<ValueError>(trains || (o.checkpoint.empty() && o.resume.empty() && o.picture.empty() && !o.time_advice),
                     device.is_meta ? "--device " + o.device : "--predict",
-                    " trains nothing: leave out --checkpoint, --resume and pictures");
+                    " trains nothing: leave out --checkpoint, --resume, --time-advice and pictures");
+  check<ValueError>(!o.time_advice || (o.reports_page() && dist::init().size() == 1),
+                    "--time-advice needs a --memory-report FILE.html, and works on one rank");
 }
 
 /// Writes the files that the options name. `measured` is nullopt for a prediction.
@@ -64,11 +67,14 @@ void choose_memory_options(const Example& example, Options& o, const ExampleCoun
   o.memory_options = o.memory_options.with(found.memory_options);
 }
 
-/// Writes the report with advice: how to save memory, and the largest batch that fits.
+/// Writes the report with advice: how to save memory, and the largest batch that fits. `trained` is none if nothing was
+/// trained to the end.
 void write_page(const memory::Log& log, const Example& example, const Options& o, const ExampleCounts& counts,
-                const std::string& path) {
+                const std::string& path, const TrainingData* trained = nullptr) {
   std::vector<std::string> advice = memory::advice_texts(log);
-  for (std::string& saving : savings(example, o, counts)) advice.push_back(std::move(saving));
+  std::vector<nn::Saving> all = savings(example, o, counts);
+  if (o.time_advice && trained) time_savings(all, example, o, *trained);
+  for (const nn::Saving& saving : all) advice.push_back(advice_text(saving, o));
   const bool is_here = !o.predict && !Device::parse(o.device).is_meta;
   if (o.memory_limit || is_here) advice.push_back(largest_batch(example, o, counts));
   memory::write_report(memory::Report{&log, nullptr, advice}, path);
@@ -149,7 +155,8 @@ bool train(std::optional<Splits>& splits, const Example& example, nn::Module& mo
   print_results(run, result);
   write_files(run, result, memory::snapshot(default_device()), [&](const std::string& path) {
     recording->finish();
-    write_page(memory::read_log(o.recorded_to()), example, o, counts, path);
+    const TrainingData trained{*training, *testing};
+    write_page(memory::read_log(o.recorded_to()), example, o, counts, path, result.is_finished() ? &trained : nullptr);
   });
   write_rank_index(o);
   if (example.show && result.is_finished()) example.show(model, o);

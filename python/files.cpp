@@ -37,6 +37,7 @@ struct RecordedDevice {
 /// A recording of a run, or of a prediction.
 struct Recording {
   memory::Log log;
+  std::string file;
   std::vector<RecordedDevice> devices;
 };
 
@@ -58,7 +59,7 @@ RecordedDevice recorded(const memory::Log& log, const memory::DeviceLog& device)
 }
 
 Recording recording_in(const std::filesystem::path& path) {
-  Recording r{memory::read_log(path.string()), {}};
+  Recording r{memory::read_log(path.string()), path.string(), {}};
   for (const memory::DeviceLog& d : r.log.devices) r.devices.push_back(recorded(r.log, d));
   return r;
 }
@@ -166,7 +167,9 @@ void bind_recording(nb::module_& m) {
       .def(
           "write_report",
           [](const Recording& r, const std::filesystem::path& path, const Recording* other) {
-            other ? memory::write_report(r.log, other->log, path.string()) : memory::write_report(r.log, path.string());
+            memory::Report both{&r.log, nullptr, memory::advice_texts(r.log), r.file, {}};
+            if (other) both.other = &other->log, both.other_file = other->file;
+            memory::write_report(both, path.string());
           },
           nb::arg("path"), nb::arg("other") = nb::none(), nb::call_guard<nb::gil_scoped_release>(),
           "Writes the recording as one HTML page, beside another recording if one is given.")

@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <chrono>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -137,6 +139,64 @@ TEST(Savings, CountFromOnePerCentOnAndOnlyWhatIsPinnedBesides) {
   EXPECT_THAT(all[1].text(), testing::EndsWith("(\u22121 %)"));
   all = saved({20000, 0}, {10, 0, false}, {9000, 50});
   EXPECT_THAT(names(all), testing::ElementsAre("SaveOnCpu"));
+}
+
+/// Sleeps as long as its memory options say, and counts what is built.
+struct Sleeping {
+  std::chrono::milliseconds time;
+  void operator()() const {
+    randn({2});
+    std::this_thread::sleep_for(time);
+  }
+};
+
+TEST(Savings, AreTimedByStepsThatRun) {
+  std::vector<Saving> all{{.memory_option = "Recompute", .memory_options = {.recompute = true}, .peak = 100},
+                          {.memory_option = "StepInBackward", .memory_options = {.step_in_backward = true}},
+                          {.memory_option = "SaveOnCpu", .memory_options = {.saved = {.keep = 0}}}};
+  all[0].peak_then = 50;
+  int built = 0;
+  const auto program = [&](const MemoryOptions& o) {
+    ++built;
+    if (o.offloads()) throw OutOfMemory(memory::Shortage{});
+    return Sleeping{std::chrono::milliseconds(o.recompute ? 12 : o.step_in_backward ? 2 : 6)};
+  };
+  const PhiloxState before = default_generator().state();
+  time_savings(all, Device::cpu(), program, {.rounds = 3, .warm_up = 1, .steps = 4});
+  EXPECT_EQ(built, 3 * 4);
+  EXPECT_EQ(default_generator().state().offset, before.offset);
+  ASSERT_TRUE(all[0].step_time && all[0].step_time_then && all[1].step_time_then);
+  EXPECT_GE(*all[0].step_time, 6e-3);
+  EXPECT_GE(*all[0].step_time_then, 12e-3);
+  EXPECT_LT(*all[1].step_time_then, *all[1].step_time);
+  EXPECT_FALSE(all[2].step_time_then) << "it ran out of memory";
+  EXPECT_THAT(all[2].text(), testing::Not(testing::HasSubstr("a step")));
+  all[0].step_time = 0.050, all[0].step_time_then = 0.0531;
+  EXPECT_THAT(all[0].text(), testing::EndsWith("(\u221250 %), +3.10 ms a step (+6 %)"));
+  all[0].step_time_then = 0.049;
+  EXPECT_THAT(all[0].text(), testing::EndsWith(", \u22121.00 ms a step (\u22122 %)"));
+}
+
+TEST(Savings, AreTimedWithProgramsThatCannotBeMoved) {
+  struct Fixed : Training {
+    explicit Fixed(const MemoryOptions& o) : Training(o, small_batch) {}
+    Fixed(const Fixed&) = delete;
+  };
+  const auto fixed = [](const MemoryOptions& o) { return Fixed(o); };
+  std::vector<Saving> all = savings(Device::cpu(), fixed);
+  ASSERT_FALSE(all.empty());
+  time_savings(all, Device::cpu(), fixed, {.rounds = 1, .warm_up = 0, .steps = 1});
+  for (const Saving& s : all) {
+    EXPECT_GT(s.step_time.value_or(0), 0);
+    EXPECT_GT(s.step_time_then.value_or(0), 0);
+  }
+}
+
+TEST(Savings, AreNotTimedInNoSteps) {
+  std::vector<Saving> all{{.memory_option = "Recompute"}};
+  for (const TimingOptions& o : {TimingOptions{.rounds = 0}, TimingOptions{.steps = 0}, TimingOptions{.warm_up = -1}})
+    EXPECT_THROWS_SAYING(time_savings(all, Device::cpu(), training, o), ValueError,
+                         "time_savings: expected rounds and steps above 0 and a warm_up of at least 0, got ");
 }
 
 TEST(Savings, RefuseARecording) {
