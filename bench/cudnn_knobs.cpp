@@ -160,13 +160,19 @@ std::optional<Config> config_of(const std::string& name, fe::graph::Graph& graph
 
 void only_deterministic(fe::graph::Graph& g) { g.deselect_numeric_notes({fe::NumericalNote_t::NONDETERMINISTIC}); }
 
+/// The first reason in a message of cuDNN, which lists those of all engines.
+std::string reason(const std::string& message) {
+  const std::size_t at = message.find("Reason: ");
+  return at == message.npos ? message : message.substr(at, message.find('\n', at) - at);
+}
+
 /// Times the heuristics' first proposals. The fastest comes first. Throws Error if cuDNN has none.
 std::vector<Config> proposals(const Conv& c, Map map, const ConvOperands& o, const bench::CudnnOnStream& cudnn,
                               bool sums = false) {
   Problem p(c, map, o, cudnn.handle, sums);
   std::vector<Config> all;
   fe::error_t status = p.graph().create_execution_plans({fe::HeurMode_t::A});
-  check<Error>(status.is_good(), "cuDNN: ", status.get_message());
+  check<Error>(status.is_good(), "cuDNN: ", reason(status.get_message()));
   only_deterministic(p.graph());
   double best = 1e9;
   for (std::int64_t i = 0; i < std::min<std::int64_t>(16, p.graph().get_execution_plan_count()); ++i) {

@@ -82,13 +82,12 @@ void add_options(CLI::App& app, Options& o, const OptionTexts& texts) {
   app.add_option("--checkpoint", o.checkpoint, "write the training state to this file, after each epoch and on Ctrl-C");
   app.add_option("--resume", o.resume,
                  "resume training from a --checkpoint file; with the same options, the results have the same bits");
-  auto* report = app.add_option(
+  app.add_option(
       "--memory-report", o.memory_report,
       "write a memory report to this file: a page for a browser if it ends in .html, else the timeline as JSON");
   app.add_flag("--time-advice", o.time_advice,
                "after training, take 16 steps without and 16 with each memory option that the report advises, and add "
-               "the times to its advice")
-      ->needs(report);
+               "the times to its advice");
   app.add_option("--memory-log", o.memory_log,
                  "record all memory events in this file, for bytetape-memory; default: FILE.memlog if the report is "
                  "FILE.html");
