@@ -79,11 +79,12 @@ std::vector<Row> Table::totals() const {
 std::string Table::text() const {
   const std::vector<Row> totals = this->totals();
   const auto number = [](std::int64_t n) { return memory::format_exact(static_cast<std::size_t>(n)); };
-  std::size_t widths[5] = {6, 4, 10, std::max<std::size_t>(5, number(total_.count).size()), 9};
+  std::size_t widths[5] = {6, 4, 10, std::max<std::size_t>(5, number(total_.count).size()), 5};
   for (const auto* rows : {&rows_, &totals})
     for (const Row& r : *rows) {
       widths[0] = std::max(widths[0], r.path.size());
       widths[1] = std::max(widths[1], r.type.size());
+      widths[4] = std::max(widths[4], memory::format_bytes(r.amount.bytes).size());
       for (const std::string& line : r.lines) widths[2] = std::max(widths[2], line.size());
     }
   std::string out;

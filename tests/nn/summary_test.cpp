@@ -31,18 +31,18 @@ struct Net : nn::Module {
 TEST(Summary, IsATable) {
   Net net;
   EXPECT_EQ("\n" + nn::summary(net), R"(
-module      type                      parameters            count      bytes
-────────────────────────────────────────────────────────────────────────────
+module      type                      parameters            count     bytes
+───────────────────────────────────────────────────────────────────────────
 (model)     Net
 block       Block
-block.conv  Conv2d(1, 8, kernel=3x3)  weight (8, 1, 3, 3)      80      320 B
+block.conv  Conv2d(1, 8, kernel=3x3)  weight (8, 1, 3, 3)      80     320 B
                                       bias (8,)
-block.norm  BatchNorm2d(8)            weight (8,)              16      136 B
+block.norm  BatchNorm2d(8)            weight (8,)              16     136 B
                                       bias (8,)
-fc          Linear(1352, 10)          weight (10, 1352)    13,530   52.9 KiB
+fc          Linear(1352, 10)          weight (10, 1352)    13,530  52.9 KiB
                                       bias (10,)
-────────────────────────────────────────────────────────────────────────────
-total                                 f32 on cpu           13,626   53.3 KiB
+───────────────────────────────────────────────────────────────────────────
+total                                 f32 on cpu           13,626  53.3 KiB
 )");
 }
 
@@ -50,17 +50,17 @@ TEST(Summary, TotalsDtypesAndDevicesApart) {
   nn::Sequential net(nn::Linear(3, 2), nn::Linear(2, 1));
   net[1].to(DType::f64).to(Device::meta());
   EXPECT_EQ("\n" + nn::summary(net), R"(
-module   type          parameters     count      bytes
-──────────────────────────────────────────────────────
+module   type          parameters     count  bytes
+──────────────────────────────────────────────────
 (model)  Sequential
-0        Linear(3, 2)  weight (2, 3)      8       32 B
+0        Linear(3, 2)  weight (2, 3)      8   32 B
                        bias (2,)
-1        Linear(2, 1)  weight (1, 2)      3       24 B
+1        Linear(2, 1)  weight (1, 2)      3   24 B
                        bias (1,)
-──────────────────────────────────────────────────────
-total                                    11       56 B
-                       f32 on cpu         8       32 B
-                       f64 on meta        3       24 B
+──────────────────────────────────────────────────
+total                                    11   56 B
+                       f32 on cpu         8   32 B
+                       f64 on meta        3   24 B
 )");
 }
 
@@ -70,7 +70,7 @@ TEST(Summary, HasRoomForLargeCounts) {
   std::istringstream text(nn::summary(layer));
   std::vector<std::string> lines;
   for (std::string line; std::getline(text, line);) lines.push_back(line);
-  EXPECT_THAT(lines.back(), HasSubstr("f32 on meta            100,001,000    381 MiB"));
+  EXPECT_THAT(lines.back(), HasSubstr("f32 on meta            100,001,000  381 MiB"));
   EXPECT_EQ(lines.front().size(), lines.back().size());
   EXPECT_EQ(lines.front().size(), lines[2].size());
 }
@@ -98,12 +98,12 @@ TEST(Summary, CountsASharedBufferOnce) {
 TEST(Summary, OfAModelWithoutTensorsTotalsZeros) {
   nn::Sequential net{nn::ReLU()};
   EXPECT_EQ("\n" + nn::summary(net), R"(
-module   type        parameters  count      bytes
-─────────────────────────────────────────────────
+module   type        parameters  count  bytes
+─────────────────────────────────────────────
 (model)  Sequential
 0        ReLU()
-─────────────────────────────────────────────────
-total                                0        0 B
+─────────────────────────────────────────────
+total                                0    0 B
 )");
 }
 

@@ -93,33 +93,39 @@ Ceilings ceilings_from_json(const Json& json) {
   return c;
 }
 
+std::vector<Ceilings> parse_ceilings(const std::string& content) {
+  const Json json = Json::parse(content, nullptr, false);
+  check<ValueError>(json.is_object() && json.contains("ceilings") && json["ceilings"].is_array(),
+                    "expected JSON with an array 'ceilings'");
+  std::vector<Ceilings> all;
+  for (const Json& each : json["ceilings"]) all.push_back(ceilings_from_json(each));
+  check<ValueError>(!all.empty(), "expected the ceilings of a device, found none");
+  return all;
+}
+
+std::string text_of_ceilings(const std::vector<Ceilings>& ceilings) {
+  Json all = Json::array();
+  for (const Ceilings& c : ceilings) all.push_back(ceilings_json(c));
+  return Json{{"ceilings", all}}.dump(2, ' ', false, Json::error_handler_t::replace);
+}
+
 std::vector<Ceilings> read_ceilings(const std::string& path) {
   const auto file = open_input(path);
   check<FileError>(file->size() <= most_bytes, path, ": expected ceilings of at most ", most_bytes, " bytes, found ",
                    file->size());
   std::string content(file->size(), '\0');
   file->read_all(0, std::as_writable_bytes(std::span(content)));
-  std::vector<Ceilings> all;
   try {
-    const Json json = Json::parse(content, nullptr, false);
-    check<ValueError>(json.is_object() && json.contains("ceilings") && json["ceilings"].is_array(),
-                      "expected JSON with an array 'ceilings'");
-    for (const Json& each : json["ceilings"]) all.push_back(ceilings_from_json(each));
-    check<ValueError>(!all.empty(), "expected the ceilings of a device, found none");
+    return parse_ceilings(content);
   } catch (const ValueError& e) {
     fail<FileError>(path, ": ", e.what(), "; measure them again with bench/ceilings, or remove the file");
   }
-  return all;
 }
 
 void write_ceilings(const std::string& path, const std::vector<Ceilings>& ceilings) {
-  Json all = Json::array();
-  for (const Ceilings& c : ceilings) all.push_back(ceilings_json(c));
   std::error_code failed;  // write_file() reports it
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), failed);
-  write_file(path, "the ceilings", [&](std::ostream& out) {
-    out << Json{{"ceilings", all}}.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
-  });
+  write_file(path, "the ceilings", [&](std::ostream& out) { out << text_of_ceilings(ceilings) << '\n'; });
 }
 
 }  // namespace bytetape::memory

@@ -10,4 +10,10 @@ Json ceilings_json(const Ceilings& c);
 /// Throws ValueError if a field is missing, of another type, or not positive.
 Ceilings ceilings_from_json(const Json& json);
 
+/// Returns the text of a file of ceilings.
+std::string text_of_ceilings(const std::vector<Ceilings>& ceilings);
+/// Parses the text of a file of ceilings.
+/// Throws ValueError if it is not one, or has no ceilings.
+std::vector<Ceilings> parse_ceilings(const std::string& content);
+
 }  // namespace bytetape::memory
