@@ -73,7 +73,7 @@ void write_page(const memory::Log& log, const Example& example, const Options& o
                 const std::string& path, const TrainingData* trained = nullptr) {
   std::vector<std::string> advice = memory::advice_texts(log);
   std::vector<nn::Saving> all = savings(example, o, counts);
-  if (o.time_advice && trained) time_savings(all, example, o, *trained);
+  if (o.time_advice && trained) time_advice(advice, all, log, example, o, *trained);
   for (const nn::Saving& saving : all) advice.push_back(advice_text(saving, o));
   const bool is_here = !o.predict && !Device::parse(o.device).is_meta;
   if (o.memory_limit || is_here) advice.push_back(largest_batch(example, o, counts));

@@ -10,6 +10,7 @@
 #include "bytetape/bytetape.h"
 #include "bytetape/core/memory/allocator.h"
 #include "bytetape/core/memory/format.h"
+#include "bytetape/core/memory/prediction/failed_requests.h"
 #include "tests/support/temporary_dir.h"
 
 namespace bytetape::memory {
@@ -143,7 +144,7 @@ std::pair<Log, std::size_t> run_out_of_memory(const std::vector<std::string>& ch
 }
 
 TEST(Advice, OfARunThatEndedOutOfMemoryIsForTheFailedRequest) {
-  constexpr std::size_t limit = std::size_t{36} << 20;
+  constexpr std::size_t limit = std::size_t{36} << 20, result_bytes = std::size_t{4096} * 128 * sizeof(float);
   const auto [log, missing] = run_out_of_memory({}, limit);
   ASSERT_GT(missing, 0u);
   EXPECT_TRUE(advise(log, cpu(log)).empty()) << "no step ran backward";
@@ -152,8 +153,38 @@ TEST(Advice, OfARunThatEndedOutOfMemoryIsForTheFailedRequest) {
   EXPECT_THAT(texts[0], testing::StartsWith("cpu: checkpoint '2 Block': frees "));
   EXPECT_THAT(texts[0], testing::HasSubstr("before this request, which lacks " + format_bytes(missing)));
   EXPECT_THAT(texts[0], testing::HasSubstr("\nnn::checkpoint_modules(model, {\"2 Block\"});"));
+  const Shortage s = failed_requests(cpu(log)).back().shortage;
+  const std::size_t freed = 5 * result_bytes;  // what the Tanhs of the block saved
+  EXPECT_THAT(texts[0], testing::HasSubstr("frees " + format_bytes(freed) + " before"));
+  EXPECT_THAT(texts[0], testing::HasSubstr("; it then fits, and the step's peak is " +
+                                           format_bytes(s.statistics.allocated.current - freed + s.needed()) +
+                                           " or more, with a limit of " + format_bytes(s.limit) + "\n"));
   EXPECT_THAT(texts[1], testing::HasSubstr("nn::fit(Device::cpu(), "));
   EXPECT_EQ(run_out_of_memory({"2 Block"}, limit).second, 0u) << "as it advises";
+}
+
+TEST(Advice, FromAnEarlierStepIsComparedWithTheLimit) {
+  const test::TemporaryDir dir;
+  empty_cache(Device::cpu());
+  nn::Sequential net = blocks();
+  Recording recording(dir / "run.memlog");
+  const std::size_t before = memory::allocator(Device::cpu()).limit();
+  const auto train_step = [&](std::int64_t batch) {
+    const Step step;
+    cross_entropy(net(randn({batch, 64})), randint(0, 10, batch)).backward();
+  };
+  train_step(4096);
+  set_limit(snapshot(Device::cpu()).statistics.allocated.peak, Device::cpu());
+  EXPECT_THROW(train_step(8192), OutOfMemory);
+  set_limit(before, Device::cpu());
+  recording.finish();
+  const Log log = read_log(dir / "run.memlog");
+  const std::size_t limit = failed_requests(cpu(log)).back().shortage.limit;
+  const std::vector<Advice> all = advise(log, cpu(log));
+  ASSERT_FALSE(all.empty());
+  EXPECT_LE(all[0].peak_then, limit);
+  EXPECT_THAT(advice_texts(log), testing::Contains(testing::StartsWith(
+                                     "cpu: " + all[0].text() + "; within the limit of " + format_bytes(limit) + "\n")));
 }
 
 const Record* failed_request(const Log& log) {

@@ -64,7 +64,19 @@ std::vector<Candidate> candidates(const RecordedStep& step) {
   return chosen;
 }
 
-std::string checkpoints_text(const std::vector<Candidate>& all, std::size_t missing) {
+/// The verdict on the failed request and the step's peak once `freed` of the `held` bytes are free. The rest of the step
+/// is not known, so it may need more.
+std::string verdict_after(std::size_t freed, std::size_t held, const Shortage& s) {
+  if (freed < s.missing()) return fmt::format("not enough alone: it still lacks {}", format_bytes(s.missing() - freed));
+  const std::string peak = format_bytes(held - freed + s.needed());
+  if (s.limit == std::numeric_limits<std::size_t>::max())
+    return fmt::format("it then fits, and the step's peak is {} or more", peak);
+  return fmt::format("it then fits, and the step's peak is {} or more, with a limit of {}", peak,
+                     format_bytes(s.limit));
+}
+
+std::string checkpoints_text(const std::vector<Candidate>& all, std::size_t held, const Shortage& s) {
+  const std::size_t missing = s.missing();
   std::vector<std::string> modules;
   std::size_t freed = 0;
   for (const Candidate& c : all) {
@@ -73,8 +85,7 @@ std::string checkpoints_text(const std::vector<Candidate>& all, std::size_t miss
     freed += c.freed;
   }
   return fmt::format("checkpoint {}: frees {} before this request, which lacks {}; {}\n{}", module_list(modules),
-                     format_bytes(freed), format_bytes(missing),
-                     freed < missing ? "not enough alone" : "later requests of the step may need more",
+                     format_bytes(freed), format_bytes(missing), verdict_after(freed, held, s),
                      checkpoint_code(modules));
 }
 
@@ -125,7 +136,7 @@ std::vector<std::string> failure_advice(const Log& log, const DeviceLog& device)
     texts.push_back(
         "no checkpoint is advised: at the failed request, no module held 1 % of the bytes for its own backward alone");
   else
-    texts.push_back(checkpoints_text(all, failed.shortage.missing()));
+    texts.push_back(checkpoints_text(all, step.level_at_end(), failed.shortage));
   if (const std::string code = fit_code(device.name, failed.shortage.limit); !code.empty())
     texts.push_back(
         "nn::fit chooses memory options with which the whole step fits a limit, or says what would be enough\n" + code);
