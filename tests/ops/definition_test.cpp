@@ -6,6 +6,7 @@
 
 #include "bytetape/autograd/autocast.h"
 #include "bytetape/autograd/op_observer.h"
+#include "bytetape/autograd/ops/copy.h"
 #include "tests/ops/evaluate.h"
 #include "tests/support/source_dir.h"
 
@@ -156,6 +157,21 @@ std::string dtypes_of(const OpRow& row) {
                                                       : list;
 }
 
+/// The devices that the op runs on, as a prediction for each finds. CudaOp tests run the kernels of all ops on a GPU.
+std::string devices_of(const OpRow& row) {
+  if (!row.is_predictable) return "CPU, GPU";
+  std::string list;
+  for (const auto& [name, device] : {std::pair("CPU", Device::cpu()), std::pair("GPU", Device::cuda())}) {
+    Inputs x = inputs_of(row, DType::f64);
+    for (Tensor& t : x) t = to(t, Device::meta(device));
+    try {
+      row.f(x);
+      list += (list.empty() ? "" : ", ") + std::string(name);
+    } catch (const NotImplemented&) {}
+  }
+  return list;
+}
+
 std::string arguments_of(const OpDefinition& op) {
   std::string list;
   const auto add = [&](std::string_view name) { list += (list.empty() ? "" : ", ") + text(name); };
@@ -178,10 +194,11 @@ std::string table_of_ops() {
                                                                  : "no";
     std::ostringstream line;
     line << "| `" << row.op << "` | " << arguments_of(op) << " | " << to_string(op.kind) << " | " << dtypes_of(row)
-         << " | " << to_string(op.autocast) << " | " << order << " |\n";
+         << " | " << devices_of(row) << " | " << to_string(op.autocast) << " | " << order << " |\n";
     lines[row.op] = line.str();
   }
-  std::string table = "| op | arguments | kind | dtypes | Autocast | differentiable |\n|---|---|---|---|---|---|\n";
+  std::string table =
+      "| op | arguments | kind | dtypes | devices | Autocast | differentiable |\n|---|---|---|---|---|---|---|\n";
   for (const auto& [name, line] : lines) table += line;
   return table;
 }

@@ -64,8 +64,8 @@ std::vector<Candidate> candidates(const RecordedStep& step) {
   return chosen;
 }
 
-/// The verdict on the failed request and the step's peak once `freed` of the `held` bytes are free. The rest of the step
-/// is not known, so it may need more.
+/// The verdict on the failed request and the step's peak once `freed` of the `held` bytes are free. The rest of the
+/// step is not known, so it may need more.
 std::string verdict_after(std::size_t freed, std::size_t held, const Shortage& s) {
   if (freed < s.missing()) return fmt::format("not enough alone: it still lacks {}", format_bytes(s.missing() - freed));
   const std::string peak = format_bytes(held - freed + s.needed());
