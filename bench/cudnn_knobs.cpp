@@ -71,7 +71,7 @@ class Problem {
           graph_.conv_fprop(input(o.x), input(o.weight), geometry(fe::graph::Conv_fprop_attributes()));
       output(y, o.y);
       if (sums) {
-        const auto both = graph_.genstats(y, fe::graph::Genstats_attributes());
+        const auto both = graph_.genstats(y, fe::graph::Genstats_attributes().set_compute_data_type(fe::DataType_t::FLOAT));
         for (std::size_t i = 0; i < 2; ++i) output(both[i], o.sums[i]), both[i]->set_data_type(fe::DataType_t::FLOAT);
       }
     } else if (map == Map::input_grad)
@@ -166,7 +166,8 @@ std::string reason(const std::string& message) {
   return at == message.npos ? message : message.substr(at, message.find('\n', at) - at);
 }
 
-/// Times the heuristics' first proposals. The fastest comes first. Throws Error if cuDNN has none.
+/// Times the heuristics' first proposals. The fastest comes first. Empty if none is deterministic. Throws Error
+/// if cuDNN has none.
 std::vector<Config> proposals(const Conv& c, Map map, const ConvOperands& o, const bench::CudnnOnStream& cudnn,
                               bool sums = false) {
   Problem p(c, map, o, cudnn.handle, sums);

@@ -32,14 +32,20 @@ struct CudnnOnStream {
   Owned<cudnnDestroy> handle{cudnnCreate};
 };
 
-/// Times `burst` runs of run(), which launches cuDNN's work, captured as a CUDA graph, as bench::time() does. Runs it
-/// once before.
+/// Captures run(), which launches cuDNN's work, as a CUDA graph, and times bursts of `burst` replays with bench::time().
+/// Calls run() once before.
 template <class F>
 Timing time_captured(const CudnnOnStream& cudnn, int burst, F&& run) {
   synchronize(default_device());  // the operands are written on bytetape's stream
   run();
   cuda::check(cudaStreamBeginCapture(cudnn.stream, cudaStreamCaptureModeThreadLocal));
-  run();
+  try {
+    run();
+  } catch (...) {
+    cudaGraph_t broken = nullptr;
+    if (cudaStreamEndCapture(cudnn.stream, &broken) == cudaSuccess) cudaGraphDestroy(broken);
+    throw;
+  }
   const Owned<cudaGraphDestroy> captured([&](auto* graph) { return cudaStreamEndCapture(cudnn.stream, graph); });
   const Owned<cudaGraphExecDestroy> executable([&](auto* graph) { return cudaGraphInstantiate(graph, captured, 0); });
   return time(

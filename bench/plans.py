@@ -114,7 +114,7 @@ def compare(program, times, budget, most_tries):
 
 
 def measure(program, nets, steps):
-    times = json.loads(TIMES.read_text())
+    times = json.loads(TIMES.read_text()) if TIMES.exists() else {}
     times.update({net: Program(program, net, steps).facts["times"] for net in nets})
     TIMES.write_text(json.dumps({net: {option: round(ms, 3) for option, ms in of.items()} for net, of in times.items()}, indent=1)
                      + "\n")

@@ -85,10 +85,9 @@ void add_options(CLI::App& app, Options& o, const OptionTexts& texts) {
   app.add_option(
       "--memory-report", o.memory_report,
       "write a memory report to this file: a page for a browser if it ends in .html, else the timeline as JSON");
-  app.add_flag(
-      "--time-advice", o.time_advice,
-      "after training, take 16 steps without and 16 with each piece of advice in the report, and add the times "
-      "to the advice");
+  app.add_flag("--time-advice", o.time_advice,
+               "after training, take steps without and with each checkpoint and memory option that the report advises, "
+               "and add their times to the advice");
   app.add_option("--memory-log", o.memory_log,
                  "record all memory events in this file, for bytetape-memory; default: FILE.memlog if the report is "
                  "FILE.html");

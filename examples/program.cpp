@@ -67,16 +67,17 @@ void choose_memory_options(const Example& example, Options& o, const ExampleCoun
   o.memory_options = o.memory_options.with(found.memory_options);
 }
 
-/// Writes the report with advice: how to save memory, and the largest batch that fits. `trained` is none if nothing was
-/// trained to the end.
+/// Writes the report with advice: how to save memory, and the largest batch that fits. With `trained` data, it measures
+/// what the advice costs.
 void write_page(const memory::Log& log, const Example& example, const Options& o, const ExampleCounts& counts,
                 const std::string& path, const TrainingData* trained = nullptr) {
   std::vector<std::string> advice = memory::advice_texts(log);
   std::vector<nn::Saving> all = savings(example, o, counts);
-  if (o.time_advice && trained) time_advice(advice, all, log, example, o, *trained);
-  for (const nn::Saving& saving : all) advice.push_back(advice_text(saving, o));
   const bool is_here = !o.predict && !Device::parse(o.device).is_meta;
-  if (o.memory_limit || is_here) advice.push_back(largest_batch(example, o, counts));
+  const std::string largest = o.memory_limit || is_here ? largest_batch(example, o, counts) : "";
+  if (trained) time_advice(advice, all, log, example, o, *trained);
+  for (const nn::Saving& saving : all) advice.push_back(advice_text(saving, o));
+  if (!largest.empty()) advice.push_back(largest);
   memory::write_report(memory::Report{&log, nullptr, advice}, path);
 }
 
@@ -155,14 +156,17 @@ bool train(std::optional<Splits>& splits, const Example& example, nn::Module& mo
   print_results(run, result);
   write_files(run, result, memory::snapshot(default_device()), [&](const std::string& path) {
     recording->finish();
-    const TrainingData trained{*training, *testing};
-    write_page(memory::read_log(o.recorded_to()), example, o, counts, path, result.is_finished() ? &trained : nullptr);
+    write_page(memory::read_log(o.recorded_to()), example, o, counts, path);
   });
   write_rank_index(o);
   if (example.show && result.is_finished()) example.show(model, o);
   if (!o.picture.empty() && result.is_finished()) {
     example.draw(model, *testing).write_png(o.picture);
     fmt::print("picture: {}\n", o.picture);
+  }
+  if (o.time_advice && result.is_finished()) {  // last, because it may be interrupted
+    const TrainingData trained{*training, *testing};
+    write_page(memory::read_log(o.recorded_to()), example, o, counts, o.memory_report, &trained);
   }
   if (recording) recording->finish();  // before training frees its memory, as in a prediction's recording
   return result.is_finished();

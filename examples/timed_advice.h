@@ -11,9 +11,9 @@ struct TrainingData {
   const data::ResidentDataset &training, &testing;
 };
 
-/// Measures the time of a step without and with each piece of advice, with fresh models that are trained on `data`: of
-/// the memory options in `savings`, and of the checkpoints in `advice`, whose sentences about `log` then have these
-/// times. Prints that it does, because it takes a while.
+/// Measures the time of a step without and with each checkpoint in `advice` on `log`, and each of `savings`. Writes the
+/// times into both. Fresh models are trained on `data`, without the memory limit, because the trained model is still
+/// there. Prints a line first, because it takes a while.
 void time_advice(std::vector<std::string>& advice, std::vector<nn::Saving>& savings, const memory::Log& log,
                  const Example& example, const Options& o, const TrainingData& data);
 

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "bytetape/core/device/backend.h"
+#include "bytetape/core/device/capture.h"
 #include "bytetape/core/device/default_device.h"
 #include "bytetape/core/memory/format.h"
 #include "bytetape/core/random.h"
@@ -45,6 +47,7 @@ class SameRandomNumbers {
 /// ", +3.10 ms a step (+4 %)".
 std::string added_time(double step, double then) {
   const double added = then - step;
+  if (std::abs(added) < 0.01 * step) return ", less than 1 % of a step's time";
   const char* const sign = added < 0 ? "\u2212" : "+";
   return fmt::format(", {}{} a step ({}{:.0f} %)", sign,
                      memory::format_time(static_cast<std::uint64_t>(1e9 * std::abs(added))), sign,
@@ -82,7 +85,7 @@ std::vector<nn::Saving> savings(const nn::FitOptions& options,
   return found;
 }
 
-/// Returns the mean seconds of a step, or nullopt if the program runs out of memory.
+/// Returns the mean seconds of a step in the fastest burst, or nullopt if the program runs out of memory.
 std::optional<double> step_time(Device device, const nn::TimingOptions& options,
                                 const std::function<std::function<void()>()>& program) {
   using Clock = std::chrono::steady_clock;
@@ -90,18 +93,25 @@ std::optional<double> step_time(Device device, const nn::TimingOptions& options,
     const std::function<void()> step = program();
     for (int i = 0; i < options.warm_up; ++i) step();
     synchronize(device);
-    const Clock::time_point start = Clock::now();
-    for (int i = 0; i < options.steps; ++i) step();
-    synchronize(device);
-    return std::chrono::duration<double>(Clock::now() - start).count() / options.steps;
+    double fastest = std::numeric_limits<double>::infinity(), all = 0;
+    do {
+      const Clock::time_point start = Clock::now();
+      for (int i = 0; i < options.steps; ++i) step();
+      synchronize(device);
+      const double burst = std::chrono::duration<double>(Clock::now() - start).count();
+      fastest = std::min(fastest, burst / options.steps);
+      all += burst;
+    } while (all < options.min_seconds);
+    return fastest;
   } catch (const OutOfMemory&) { return std::nullopt; }
 }
 
 void time_savings(std::vector<nn::Saving>& savings, Device device, const nn::TimingOptions& options,
                   const std::function<std::function<void()>(const nn::MemoryOptions&)>& program) {
-  check<ValueError>(options.rounds > 0 && options.steps > 0 && options.warm_up >= 0,
-                    "time_savings: expected rounds and steps above 0 and a warm_up of at least 0, got ", options.rounds,
-                    ", ", options.steps, " and ", options.warm_up);
+  refuse_in_capture("times steps");
+  check<ValueError>(options.rounds > 0 && options.steps > 0 && options.warm_up >= 0 && options.min_seconds >= 0,
+                    "time_savings: expected rounds and steps above 0, and a warm_up and min_seconds of at least 0, got ",
+                    options.rounds, ", ", options.steps, ", ", options.warm_up, " and ", options.min_seconds);
   if (savings.empty()) return;
   const nn::SameRandomNumbers same;
   const DefaultDevice here(device);
@@ -110,7 +120,7 @@ void time_savings(std::vector<nn::Saving>& savings, Device device, const nn::Tim
     if (time && (!fastest || *time < *fastest)) fastest = time;
   };
   std::optional<double> as_it_is;
-  for (nn::Saving& s : savings) s.step_time_then.reset();
+  for (nn::Saving& s : savings) s.step_time.reset(), s.step_time_then.reset();
   for (int round = 0; round < options.rounds; ++round) {
     keep_faster(as_it_is, {});
     for (nn::Saving& s : savings) keep_faster(s.step_time_then, s.memory_options);

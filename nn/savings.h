@@ -23,15 +23,17 @@ struct Saving {
   /// Seconds of a step without and with the option, as time_savings() measured them. Default: not measured.
   std::optional<double> step_time = {}, step_time_then = {};
   /// Describes the saving: "Recompute: peak 1.35 GiB → 1.05 GiB (-23 %), +3.10 ms a step (+4 %)", "SaveOnCpu: peak
-  /// 1.69 GiB → 502 MiB (-71 %), +1.22 GiB of pinned memory of the host". The time is left out if it is not known.
+  /// 1.69 GiB → 502 MiB (-71 %), +1.22 GiB of pinned memory of the host". The time is left out if it is not known. Below
+  /// 1 %, it is "less than 1 % of a step's time".
   std::string text() const;
 };
 
 /// How time_savings() measures.
 struct TimingOptions {
-  int rounds = 2;   ///< each builds a program without and with each option; the faster round counts
-  int warm_up = 3;  ///< steps of a program that are not timed: a captured step is recorded by its third call
-  int steps = 5;    ///< timed steps of a program, whose mean is the time of a step
+  int rounds = 2;            ///< each builds a program without and with each option
+  int warm_up = 3;           ///< steps of a program that are not timed: a captured step is recorded by its third call
+  int steps = 5;             ///< steps of a burst, whose mean is a time of a step; the fastest burst of all rounds counts
+  double min_seconds = 0.3;  ///< bursts of a program are repeated until they took so long
 };
 
 }  // namespace bytetape::nn
@@ -72,14 +74,15 @@ std::vector<Saving> savings(Device device, F&& fn, const FitOptions& options = {
 
 /// Measures what each of `savings` costs: sets its `step_time` and `step_time_then`.
 ///
-/// fn(memory_options) builds a program, and the result is called for each step, as in savings(). Here steps run, on
-/// `device`, so fn needs real data. Programs exist one after the other. An option with which the program runs out of
-/// memory stays without times. The default generator is in the same state afterwards.
+/// fn(memory_options) builds a program, and the result is called for each step, as in savings(). Steps run on `device`,
+/// so fn needs real data. Only one program exists at a time. The time of a program that always runs out of memory is
+/// not set. The default generator is in the same state afterwards.
 ///
 ///     std::vector<nn::Saving> all = nn::savings(Device::cuda(), training);
 ///     nn::time_savings(all, Device::cuda(), training);
 ///
 /// Throws ValueError if `options` has no round, no step or a negative number.
+/// Throws CaptureError in a step that is being captured.
 /// Exceptions from fn and its steps pass through, except OutOfMemory.
 template <std::invocable<const MemoryOptions&> F>
 void time_savings(std::vector<Saving>& savings, Device device, F&& fn, const TimingOptions& options = {}) {

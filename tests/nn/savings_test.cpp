@@ -162,7 +162,7 @@ TEST(Savings, AreTimedByStepsThatRun) {
     return Sleeping{std::chrono::milliseconds(o.recompute ? 12 : o.step_in_backward ? 2 : 6)};
   };
   const PhiloxState before = default_generator().state();
-  time_savings(all, Device::cpu(), program, {.rounds = 3, .warm_up = 1, .steps = 4});
+  time_savings(all, Device::cpu(), program, {.rounds = 3, .warm_up = 1, .steps = 4, .min_seconds = 0.1});
   EXPECT_EQ(built, 3 * 4);
   EXPECT_EQ(default_generator().state().offset, before.offset);
   ASSERT_TRUE(all[0].step_time && all[0].step_time_then && all[1].step_time_then);
@@ -175,6 +175,8 @@ TEST(Savings, AreTimedByStepsThatRun) {
   EXPECT_THAT(all[0].text(), testing::EndsWith("(\u221250 %), +3.10 ms a step (+6 %)"));
   all[0].step_time_then = 0.049;
   EXPECT_THAT(all[0].text(), testing::EndsWith(", \u22121.00 ms a step (\u22122 %)"));
+  all[0].step_time_then = 0.0502;
+  EXPECT_THAT(all[0].text(), testing::EndsWith(", less than 1 % of a step's time"));
 }
 
 TEST(Savings, AreTimedWithProgramsThatCannotBeMoved) {
@@ -185,7 +187,7 @@ TEST(Savings, AreTimedWithProgramsThatCannotBeMoved) {
   const auto fixed = [](const MemoryOptions& o) { return Fixed(o); };
   std::vector<Saving> all = savings(Device::cpu(), fixed);
   ASSERT_FALSE(all.empty());
-  time_savings(all, Device::cpu(), fixed, {.rounds = 1, .warm_up = 0, .steps = 1});
+  time_savings(all, Device::cpu(), fixed, {.rounds = 1, .warm_up = 0, .steps = 1, .min_seconds = 0});
   for (const Saving& s : all) {
     EXPECT_GT(s.step_time.value_or(0), 0);
     EXPECT_GT(s.step_time_then.value_or(0), 0);
@@ -196,7 +198,27 @@ TEST(Savings, AreNotTimedInNoSteps) {
   std::vector<Saving> all{{.memory_option = "Recompute"}};
   for (const TimingOptions& o : {TimingOptions{.rounds = 0}, TimingOptions{.steps = 0}, TimingOptions{.warm_up = -1}})
     EXPECT_THROWS_SAYING(time_savings(all, Device::cpu(), training, o), ValueError,
-                         "time_savings: expected rounds and steps above 0 and a warm_up of at least 0, got ");
+                         "time_savings: expected rounds and steps above 0, and a warm_up and ");
+}
+
+TEST(Savings, ThatWereTimedAreForgottenIfStepsThrow) {
+  std::vector<Saving> all{{.memory_option = "Recompute", .step_time = 1, .step_time_then = 2}};
+  const auto program = [](const MemoryOptions&) { return [] { fail<ValueError>("a bad step"); }; };
+  EXPECT_THROWS_SAYING(time_savings(all, Device::cpu(), program), ValueError, "a bad step");
+  EXPECT_FALSE(all[0].step_time || all[0].step_time_then);
+}
+
+TEST(Savings, AreNotTimedInACapture) {
+  std::vector<Saving> all{{.memory_option = "Recompute", .memory_options = {.recompute = true}}};
+  const DefaultDevice meta(Device::meta(Device::cuda()));
+  auto step = capture([&](const Tensor& x) {
+    time_savings(all, Device::cpu(), training, {.rounds = 1, .warm_up = 0, .steps = 1, .min_seconds = 0});
+    return x + 1;
+  });
+  const auto calls = [&] {
+    for (int i = 0; i < 3; ++i) step(zeros({2}));
+  };
+  EXPECT_THROWS_SAYING(calls(), CaptureError, "times steps");
 }
 
 TEST(Savings, RefuseARecording) {

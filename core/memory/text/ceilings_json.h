@@ -13,7 +13,7 @@ Ceilings ceilings_from_json(const Json& json);
 /// Returns the text of a file of ceilings.
 std::string text_of_ceilings(const std::vector<Ceilings>& ceilings);
 /// Parses the text of a file of ceilings.
-/// Throws ValueError if it is not one, or has no ceilings.
+/// Throws ValueError if `content` is not JSON with an array 'ceilings', or the array is empty or has an invalid entry.
 std::vector<Ceilings> parse_ceilings(const std::string& content);
 
 }  // namespace bytetape::memory
