@@ -9,13 +9,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
-#include <map>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "examples/bytetape-memory/paired_rows.h"
 #include "examples/bytetape-memory/recordings.h"
 #include "examples/bytetape-memory/time_rows.h"
 #include "examples/bytetape-memory/work_columns.h"
@@ -31,14 +30,10 @@ struct Sum {
   std::size_t change() const { return a > b ? a - b : b - a; }
 };
 
-std::string signed_bytes(const Sum& s) {
-  return s.a == s.b ? "·" : (s.b > s.a ? "+" : "−") + memory::format_bytes(s.change());
-}
-
 void print(const Sum& s) {
   // fmt pads by characters, which matters because "−" and "·" have several bytes
   fmt::print("  {:<32} {:>10} {:>10} {:>11}\n", s.name, memory::format_bytes(s.a), memory::format_bytes(s.b),
-             signed_bytes(s));
+             format_change(s.a, s.b, memory::format_bytes));
 }
 
 std::vector<Sum> totals(const memory::Statistics& a, const memory::Statistics& b) {
@@ -126,8 +121,8 @@ std::vector<Pair> chosen(std::vector<Pair> pairs, const std::string& device) {
 }
 
 void print_time(const Sum& s) {
-  const std::string change = s.a == s.b ? "·" : (s.b > s.a ? "+" : "−") + memory::format_time(s.change());
-  fmt::print("  {:<32} {:>10} {:>10} {:>11}\n", s.name, memory::format_time(s.a), memory::format_time(s.b), change);
+  fmt::print("  {:<32} {:>10} {:>10} {:>11}\n", s.name, memory::format_time(s.a), memory::format_time(s.b),
+             format_change(s.a, s.b, memory::format_time));
 }
 
 /// Prints the work of a step in both runs.
@@ -138,9 +133,8 @@ void print_work(const memory::StepTime& a, const memory::StepTime& b) {
       for (const memory::OpTime& r : step.rows) all += static_cast<double>(r.*amount);
       return all;
     };
-    const double change = sum(b) - sum(a);
-    const std::string text = change == 0 ? "·" : (change > 0 ? "+" : "−") + format_decimal(std::abs(change));
-    fmt::print("  {:<32} {:>10} {:>10} {:>11}\n", name, format_decimal(sum(a)), format_decimal(sum(b)), text);
+    fmt::print("  {:<32} {:>10} {:>10} {:>11}\n", name, format_decimal(sum(a)), format_decimal(sum(b)),
+               format_change(sum(a), sum(b), format_decimal));
   };
   print("floating-point operations", &memory::OpTime::flop);
   print("bytes moved", &memory::OpTime::bytes);
@@ -152,26 +146,13 @@ void compare_times(const memory::Log& a, const memory::Log& b) {
   const std::vector<memory::StepTime> as = memory::step_times(a), bs = memory::step_times(b);
   if (as.empty() || bs.empty()) return;
   const memory::StepTime mean_a = memory::mean_of(later_steps(as)), mean_b = memory::mean_of(later_steps(bs));
-  const bool of_device = mean_a.device && mean_b.device;
-  std::map<std::string, Sum> sums;
-  const auto add = [&](const memory::Log& log, const memory::StepTime& mean, std::size_t Sum::*side) {
-    for (const TimeRow& r : time_rows(log, mean, "op")) {
-      Sum& sum = sums[r.name + " " + r.phase];
-      sum.name = r.name + " " + r.phase;
-      sum.*side = of_device ? r.device_time : r.time;
-    }
-  };
-  add(a, mean_a, &Sum::a);
-  add(b, mean_b, &Sum::b);
-  std::vector<Sum> rows;
-  for (const auto& [name, sum] : sums) rows.push_back(sum);
-  std::stable_sort(rows.begin(), rows.end(), [](const Sum& x, const Sum& y) { return x.change() > y.change(); });
-  if (of_device)
-    rows.insert(rows.begin(), {"all, with gaps", mean_a.device->span(), mean_b.device->span()});
-  else
-    rows.insert(rows.begin(), {"all", mean_a.time(), mean_b.time()});
+  const CommonClock clock(mean_a, mean_b);
+  std::vector<Sum> rows = {{clock.is_device() ? "all, with gaps" : "all", clock.of(mean_a), clock.of(mean_b)}};
+  for (const PairedRow& r : paired_rows(time_rows(a, mean_a, "op"), time_rows(b, mean_b, "op"), clock))
+    rows.push_back({r.a.name + " " + r.a.phase, clock.of(r.a), clock.of(r.b)});
   fmt::print("\n{:<34} {:>10} {:>10} {:>11}\n",
-             of_device ? "time of the device, mean of a step" : "time of the host, mean of a step", "A", "B", "B − A");
+             clock.is_device() ? "time of the device, mean of a step" : "time of the host, mean of a step", "A", "B",
+             "B − A");
   for (std::size_t i = 0; i < std::min(modules_shown, rows.size()); ++i) print_time(rows[i]);
   if (mean_a.is_counted && mean_b.is_counted) print_work(mean_a, mean_b);
 }

@@ -6,10 +6,12 @@
 
 #include "bytetape/version.h"
 #include "examples/as_bytes.h"
+#include "examples/bytetape-memory/beside.h"
 #include "examples/bytetape-memory/difference.h"
 #include "examples/bytetape-memory/export.h"
 #include "examples/bytetape-memory/page.h"
 #include "examples/bytetape-memory/predict.h"
+#include "examples/bytetape-memory/row_order.h"
 #include "examples/bytetape-memory/summary.h"
 #include "examples/bytetape-memory/times.h"
 #include "examples/validators.h"
@@ -27,6 +29,7 @@ constexpr const char* statuses =
     "reads a damaged recording.\n\n"
     "  bytetape-memory summary run.memlog\n"
     "  bytetape-memory times run.memlog --by module\n"
+    "  bytetape-memory times run.memlog --step 3 --beside 7\n"
     "  bytetape-memory report run.memlog run.html\n"
     "  bytetape-memory diff before.memlog after.memlog\n"
     "  bytetape-memory export run.memlog --to chrome run.json    # for ui.perfetto.dev\n"
@@ -34,11 +37,9 @@ constexpr const char* statuses =
 
 struct Arguments {
   std::vector<std::string> page;
-  std::string log, other, out, format, device, policy = "caching", ceilings;
-  std::string by = "op";
+  std::string log, other, out, format, device, policy = "caching";
+  examples::TimesOptions times;
   std::uint64_t limit = 0;
-  std::uint32_t step = 0;
-  std::size_t rows = 20;
   bool kernels = false;
 };
 
@@ -47,6 +48,36 @@ void add_log(CLI::App& command, std::string& path, const char* name = "LOG") {
 }
 void add_device(CLI::App& command, Arguments& a, const char* otherwise = "the one with the highest peak") {
   command.add_option("--device", a.device, std::string("name of the device; default: ") + otherwise);
+}
+
+void add_times(CLI::App& app, Arguments& a) {
+  const auto at_least_1 = examples::finite_from<std::uint32_t>(1, "POSITIVE");
+  CLI::App* times = app.add_subcommand("times", "print where the time of a step went");
+  add_log(*times, a.log);
+  auto* step =
+      times->add_option("--step", a.times.step, "number of the step; default: the mean of all steps after the first")
+          ->check(at_least_1);
+  auto* beside =
+      times->add_option("--beside", a.times.beside, "number of a second step, to compare --step with, row by row")
+          ->check(at_least_1)
+          ->needs(step);
+  auto* by = times->add_option("--by", a.times.by, "op, module, or call: an op in a module")
+                 ->check(CLI::IsMember({"op", "module", "call"}));
+  auto* sort =
+      times->add_option("--sort", a.times.sort, "the column to sort by; default: the time, or with --beside the change")
+          ->check(CLI::IsMember(examples::sort_columns));
+  auto* ceilings =
+      times
+          ->add_option("--ceilings", a.times.ceilings,
+                       "a file of bench/ceilings, for the share of the roofline; default: those in the recording")
+          ->excludes(beside);
+  times->add_flag("--kernels", a.kernels, "of a recording with device times: the kernels and copies, with their ops")
+      ->excludes(by)
+      ->excludes(sort)
+      ->excludes(beside)
+      ->excludes(ceilings);
+  times->add_option("--rows", a.times.rows, "the most rows to print")
+      ->check(examples::finite_from<std::size_t>(1, "POSITIVE"));
 }
 
 /// Throws CLI::ParseError unless these are the arguments of `report`.
@@ -76,9 +107,10 @@ void parse(CLI::App& app, int argc, char** argv) {
 
 int run(const CLI::App& app, const Arguments& a) {
   if (app.got_subcommand("summary")) return examples::summary(a.log);
-  if (app.got_subcommand("times"))
-    return a.kernels ? examples::kernels(a.log, a.step, a.rows)
-                     : examples::times(a.log, a.step, a.by, a.rows, a.ceilings);
+  if (app.got_subcommand("times")) {
+    if (a.kernels) return examples::kernels(a.log, a.times.step, a.times.rows);
+    return a.times.beside ? examples::beside(a.log, a.times) : examples::times(a.log, a.times);
+  }
   if (app.got_subcommand("report")) {
     check_page(a.page);
     return examples::page(a.page);
@@ -100,23 +132,7 @@ int main(int argc, char** argv) {
   CLI::App* summary = app.add_subcommand("summary", "print timelines, the peak and its holders, and steps");
   add_log(*summary, a.log);
 
-  CLI::App* times = app.add_subcommand("times", "print where the time of a step went");
-  add_log(*times, a.log);
-  times->add_option("--step", a.step, "number of the step; default: the mean of all steps after the first")
-      ->check(examples::finite_from<std::uint32_t>(1, "POSITIVE"));
-  auto* by = times->add_option("--by", a.by, "op, module, or call: an op in a module")
-                 ->check(CLI::IsMember({"op", "module", "call"}));
-  auto* kernels =
-      times
-          ->add_flag("--kernels", a.kernels, "of a recording with device times: the kernels and copies, with their ops")
-          ->excludes(by);
-  times->add_option("--rows", a.rows, "the most rows to print")
-      ->check(examples::finite_from<std::size_t>(1, "POSITIVE"));
-
-  times
-      ->add_option("--ceilings", a.ceilings,
-                   "a file of bench/ceilings, for the share of the roofline; default: those in the recording")
-      ->excludes(kernels);
+  add_times(app, a);
 
   CLI::App* report = app.add_subcommand("report", "write an HTML page for a browser");
   report

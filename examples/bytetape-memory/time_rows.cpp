@@ -1,5 +1,6 @@
 #include "examples/bytetape-memory/time_rows.h"
 
+#include <bytetape/core/error.h>
 #include <bytetape/core/files/input.h>
 #include <bytetape/core/memory/report/work_of_steps.h>
 
@@ -81,6 +82,27 @@ std::vector<memory::StepTime> steps_with_device(const std::vector<memory::StepTi
   std::copy_if(steps.begin(), steps.end(), std::back_inserter(chosen),
                [&](const memory::StepTime& s) { return s.device.has_value() == with; });
   return chosen;
+}
+
+bool is_prediction(const memory::Log& log) {
+  return !log.counted_steps.empty() && std::ranges::all_of(log.counted_steps, [&](const memory::CountedStep& s) {
+    return log.devices[s.step_device].name.starts_with("meta");
+  });
+}
+
+std::vector<memory::StepTime> complete_steps(const memory::Log& log) {
+  std::vector<memory::StepTime> steps = memory::step_times(log);
+  check<ValueError>(!steps.empty(),
+                    "times: the recording has no times of a complete step: mark steps with memory::Step, and record a "
+                    "run, not a prediction");
+  return steps;
+}
+
+const memory::StepTime& step_numbered(const std::vector<memory::StepTime>& steps, std::uint32_t number) {
+  const auto at = std::find_if(steps.begin(), steps.end(), [&](const auto& s) { return s.step == number; });
+  check<ValueError>(at != steps.end(), "times: the recording has no complete step ", number, "; it has steps ",
+                    steps.front().step, " to ", steps.back().step);
+  return *at;
 }
 
 std::vector<memory::StepTime> later_steps(const std::vector<memory::StepTime>& steps) {

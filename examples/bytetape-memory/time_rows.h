@@ -40,6 +40,15 @@ std::uint64_t median_time(const std::vector<memory::StepTime>& steps);
 /// The steps with device times, or those without.
 std::vector<memory::StepTime> steps_with_device(const std::vector<memory::StepTime>& steps, bool with);
 
+/// Whether all counted steps of a recording are predicted. They have work, and no times.
+bool is_prediction(const memory::Log& log);
+/// The complete steps of a recording with their times.
+/// Throws ValueError if there are none.
+std::vector<memory::StepTime> complete_steps(const memory::Log& log);
+/// The step of that number.
+/// Throws ValueError, naming the existing steps, if there is none. `steps` must not be empty.
+const memory::StepTime& step_numbered(const std::vector<memory::StepTime>& steps, std::uint32_t number);
+
 /// The steps after the first, or the only one.
 std::vector<memory::StepTime> later_steps(const std::vector<memory::StepTime>& steps);
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "examples/bytetape-memory/recordings.h"
+#include "examples/bytetape-memory/row_order.h"
 #include "examples/bytetape-memory/time_rows.h"
 #include "examples/bytetape-memory/work_columns.h"
 
@@ -66,6 +67,18 @@ void print_table(const std::vector<TimeRow>& rows, const memory::StepTime& step,
   print_row(whole, step, width, with_roofline);
 }
 
+/// The rows of a step, sorted by `column`.
+std::vector<TimeRow> sorted_rows(const memory::Log& log, const memory::StepTime& step, const std::string& by,
+                                 const std::string& column) {
+  std::vector<std::string> columns = {"name", "phase", "calls", "time"};
+  if (step.device) columns.push_back("device");
+  if (step.is_counted) columns.insert(columns.end(), {"flop", "bytes"});
+  check_column(column, columns);
+  std::vector<TimeRow> rows = time_rows(log, step, by);
+  sort_rows(rows, column);
+  return rows;
+}
+
 /// "12 steps after the first, 4.61 s at the median, from 4.52 s to 5.10 s".
 std::string spread(const std::vector<memory::StepTime>& steps) {
   std::vector<std::uint64_t> times;
@@ -86,15 +99,10 @@ void print_overhead(const std::vector<memory::StepTime>& later) {
 
 /// The step of that number, or the mean of all steps after the first. Prints which it is.
 memory::StepTime chosen(const std::vector<memory::StepTime>& steps, std::uint32_t number) {
-  check<ValueError>(!steps.empty(),
-                    "times: the recording has no times of a complete step: mark steps with memory::Step, and record a "
-                    "run, not a prediction");
   if (number) {
-    const auto at = std::find_if(steps.begin(), steps.end(), [&](const auto& s) { return s.step == number; });
-    check<ValueError>(at != steps.end(), "times: the recording has no complete step ", number, "; it has steps ",
-                      steps.front().step, " to ", steps.back().step);
-    fmt::print("\nstep {}, {}\n", number, memory::format_time(at->time()));
-    return *at;
+    const memory::StepTime& step = step_numbered(steps, number);
+    fmt::print("\nstep {}, {}\n", number, memory::format_time(step.time()));
+    return step;
   }
   const std::vector<memory::StepTime> later = later_steps(steps);
   fmt::print("\n{} step{}{}: {}\n", later.size(), later.size() == 1 ? "" : "s",
@@ -136,14 +144,25 @@ void print_kernels(const std::vector<KernelRow>& rows, std::size_t steps, std::s
   fmt::print("  {:<{}}  {:>6} {:>9}\n", "a step", width, "", memory::format_time(all / steps));
 }
 
-/// Prints the work of a prediction's last step, or of step `number`, with the most time at the ceilings first.
-void print_predicted(const memory::Log& log, std::uint32_t number, const std::string& by, std::size_t most) {
+/// The rows of a prediction, sorted by `column`. `time` and "" are the time at the ceilings.
+std::vector<TimeRow> predicted_rows(const memory::Log& log, const memory::StepTime& step, const std::string& by,
+                                    const std::string& column) {
+  check_column(column, {"name", "phase", "time", "flop", "bytes"});
+  std::vector<TimeRow> rows = time_rows(log, step, by);
+  const auto order = [](const TimeRow& r) { return std::tuple(r.least_time.value_or(0), r.flop, r.bytes); };
+  std::stable_sort(rows.begin(), rows.end(), [&](const auto& a, const auto& b) { return order(a) > order(b); });
+  sort_rows(rows, column == "time" ? "" : column);
+  return rows;
+}
+
+/// Prints the work of a prediction's last step, or of `options.step`.
+void print_predicted(const memory::Log& log, const TimesOptions& options) {
+  const std::uint32_t number = options.step;
+  const std::size_t most = options.rows;
   std::vector<memory::StepTime> steps = memory::step_work(log);
   if (number) std::erase_if(steps, [&](const memory::StepTime& s) { return s.step != number; });
   check<ValueError>(!steps.empty(), "times: the prediction has no step ", number);
-  std::vector<TimeRow> rows = time_rows(log, steps.back(), by);
-  const auto order = [](const TimeRow& r) { return std::tuple(r.least_time.value_or(0), r.flop, r.bytes); };
-  std::stable_sort(rows.begin(), rows.end(), [&](const auto& a, const auto& b) { return order(a) > order(b); });
+  std::vector<TimeRow> rows = predicted_rows(log, steps.back(), options.by, options.sort);
   fmt::print("\nstep {} of a prediction: its work, and the least time at the ceilings of the device\n\n",
              steps.back().step);
   TimeRow whole{"a step", ""}, rest{fmt::format("{} more", rows.size() - std::min(most, rows.size())), ""};
@@ -156,8 +175,8 @@ void print_predicted(const memory::Log& log, std::uint32_t number, const std::st
   rows.push_back(whole);
   std::size_t width = 12;
   for (const TimeRow& r : rows) width = std::max(width, r.name.size());
-  fmt::print("  {:<{}}  {:<9} {:>7} {:>7} {:>10}\n", by == "module" ? "module" : "op", width, "phase", "FLOP", "bytes",
-             "least time");
+  fmt::print("  {:<{}}  {:<9} {:>7} {:>7} {:>10}\n", options.by == "module" ? "module" : "op", width, "phase", "FLOP",
+             "bytes", "least time");
   for (const TimeRow& r : rows)
     fmt::print("  {:<{}}  {:<9} {:>7} {:>7} {:>10}\n", r.name, width, r.phase,
                format_decimal(static_cast<double>(r.flop)), format_decimal(static_cast<double>(r.bytes)),
@@ -165,27 +184,21 @@ void print_predicted(const memory::Log& log, std::uint32_t number, const std::st
   if (!whole.least_time) fmt::print("{}", ceilings_note);
 }
 
-bool is_prediction(const memory::Log& log) {
-  return !log.counted_steps.empty() && std::ranges::all_of(log.counted_steps, [&](const memory::CountedStep& s) {
-    return log.devices[s.step_device].name.starts_with("meta");
-  });
-}
-
 }  // namespace
 
-int times(const std::string& path, std::uint32_t step, const std::string& by, std::size_t most,
-          const std::string& ceilings) {
+int times(const std::string& path, const TimesOptions& options) {
   memory::Log log = read_recording(path);
-  if (!ceilings.empty()) log.ceilings = memory::read_ceilings(ceilings);
+  if (!options.ceilings.empty()) log.ceilings = memory::read_ceilings(options.ceilings);
   fmt::print("{}", headline(log, path));
   if (is_prediction(log)) {
-    print_predicted(log, step, by, most);
+    print_predicted(log, options);
     return status_of(log);
   }
-  const memory::StepTime shown = chosen(memory::step_times(log), step);
+  const memory::StepTime shown = chosen(complete_steps(log), options.step);
+  const std::vector<TimeRow> rows = sorted_rows(log, shown, options.by, options.sort);
   fmt::print("time of the host{}{}\n\n", shown.device ? ", and of the device" : "",
-             step ? "" : ", mean of these steps");
-  print_table(time_rows(log, shown, by), shown, by, most);
+             options.step ? "" : ", mean of these steps");
+  print_table(rows, shown, options.by, options.rows);
   fmt::print("{}", work_notes(shown));
   return status_of(log);
 }

@@ -1,7 +1,7 @@
 // Trains a small network on the CPU under a recording: tests of bytetape-memory read it. usage: record FILE BATCH
-// [stop|meta|deep|device|two_devices|full]: as if it were killed in the end, with something on a second device, with
-// more layers, with device times of every second step, with these and steps of another device, or with a sixth step
-// that runs out of memory, whose exception it prints
+// [stop|meta|deep|device|two_devices|full|predicted]: as if it were killed in the end, with something on a second
+// device, with more layers, with device times of every second step, with these and steps of another device, with a
+// sixth step that runs out of memory, whose exception it prints, or on a meta device
 #include <bytetape/bytetape.h>
 #include <bytetape/core/memory/allocator.h>
 #include <bytetape/core/memory/allocator/upstream.h>
@@ -59,6 +59,7 @@ int main(int argc, char** argv) {
   if (argc < 3) return 2;
   const std::string how = argc > 3 ? argv[3] : "";
   const bool is_timed = how == "device" || how == "two_devices";
+  const DefaultDevice device(how == "predicted" ? Device::meta() : Device::cpu());
   test::FakeGpuTimes gpu;
   memory::Recording recording(argv[1], is_timed ? "rec\033[31mord" : "record",
                               {.device_times_every = is_timed ? 2u : 0u});
@@ -73,8 +74,8 @@ int main(int argc, char** argv) {
   if (how == "meta") empty({1000}, DType::f32, Device::meta());
   for (int i = 0; i < 5; ++i) {
     const memory::Step step;
-    const Tensor x = zeros({batch, 784}, DType::f32, Device::cpu(), memory::Role::input);
-    const Tensor y = zeros(batch, DType::i64, Device::cpu(), memory::Role::input);
+    const Tensor x = zeros({batch, 784}, memory::Role::input);
+    const Tensor y = zeros(batch, DType::i64, default_device(), memory::Role::input);
     adam.zero_grad();
     cross_entropy(net(x), y).backward();
     adam.step();
