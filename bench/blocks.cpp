@@ -31,12 +31,13 @@ void print(const std::string& part, double flop, F&& f) {
   std::cout << line.dump() << std::endl;
 }
 
-/// Times causal attention of width 2,048 and 1,024 tokens in bf16.
+/// Times attention of width 2,048 and 1,024 tokens, causal and forward in full, in bf16 (f32 on the CPU).
 void attention(std::int64_t batch, std::int64_t heads) {
   constexpr std::int64_t tokens = 1024, width = 2048;
   const auto make = [&] {
     const Tensor x = randn({batch, tokens, heads, width / heads});
-    return transpose(to(x, DType::bf16), 1, 2).detach().set_requires_grad();
+    const DType dtype = default_device().type == DeviceType::cuda ? DType::bf16 : DType::f32;
+    return transpose(to(x, dtype), 1, 2).detach().set_requires_grad();
   };
   const Tensor q = make(), k = make(), v = make(), gy = make().detach();
   const std::string name = detail::concat("attention_b", batch, "_h", heads, "_d", width / heads);
@@ -44,6 +45,10 @@ void attention(std::int64_t batch, std::int64_t heads) {
   print(name + "_forward", flop, [&] {
     const NoGrad no_grad;
     return scaled_dot_product_attention(q, k, v, {.causal = true});
+  });
+  print(name + "_full_forward", 2 * flop, [&] {
+    const NoGrad no_grad;
+    return scaled_dot_product_attention(q, k, v);
   });
   print(name + "_forward_backward", 3.5 * flop, [&] {
     return grad({scaled_dot_product_attention(q, k, v, {.causal = true})}, {q, k, v}, {.seeds = {gy}});

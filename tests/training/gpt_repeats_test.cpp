@@ -5,6 +5,7 @@
 #include "examples/gpt/model.h"
 #include "tests/support/device.h"
 #include "tests/support/expect.h"
+#include "tests/training/repeats.h"
 
 namespace bytetape::test {
 namespace {
@@ -39,21 +40,8 @@ std::vector<Tensor> train(const Training& run, bool captures) {
   return all;
 }
 
-/// Compares on the device, as GPT-2 has half a gigabyte of parameters.
-void expect_same_bits(const std::vector<Tensor>& actual, const std::vector<Tensor>& expected) {
-  ASSERT_EQ(actual.size(), expected.size());
-  for (std::size_t i = 0; i < actual.size(); ++i)
-    ASSERT_FALSE(any(actual[i] != expected[i]).item<bool>()) << "tensor " << i;
-}
-
-void expect_repeats(const Training& run, int times) {
-  const std::vector<Tensor> once = train(run, false);
-  EXPECT_LT(once[static_cast<std::size_t>(run.steps) - 1].item<float>(), once[0].item<float>()) << "it learns";
-  for (int time = 1; time < times; ++time)
-    for (const bool captures : {false, true}) {
-      SCOPED_TRACE(detail::concat("run ", time, captures ? ", captured" : ""));
-      expect_same_bits(train(run, captures), once);
-    }
+void expect_training_repeats(const Training& run, int times) {
+  expect_repeats([&](bool captures) { return train(run, captures); }, run.steps, times);
 }
 
 TEST(Gpt, HasTheSameBitsInTwentyRunsAndCaptured) {
@@ -62,7 +50,7 @@ TEST(Gpt, HasTheSameBitsInTwentyRunsAndCaptured) {
   for (const Device device : {Device::cpu(), own_gpu()}) {
     if (!is_available(device)) continue;
     const DefaultDevice here(device);
-    expect_repeats(small, device.type == DeviceType::cuda ? 20 : 3);
+    expect_training_repeats(small, device.type == DeviceType::cuda ? 20 : 3);
   }
 }
 
@@ -71,7 +59,7 @@ TEST(CudaGpt, Of124MParametersHasTheSameBitsInTwentyRunsAndCaptured) {
   const DefaultDevice here(own_gpu());
   const examples::GptSizes gpt2{
       .vocabulary = 50257, .context = 1024, .layers = 12, .heads = 12, .width = 768, .dropout = 0.1};
-  expect_repeats({gpt2, 4, 1024, 4}, 20);
+  expect_training_repeats({gpt2, 4, 1024, 4}, 20);
 }
 
 }  // namespace
