@@ -265,18 +265,34 @@ class ExchangeWithPyTorch(unittest.TestCase):
         self.assertEqual(external(device), bytes)
 
 
+def address_of(tensor):
+    """The address of a tensor's first element, from its capsule. See DLManagedTensorVersioned and DLTensor in dlpack.h."""
+    capsule = tensor.__dlpack__(max_version=(1, 0))
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    version_to_flags, byte_offset_at = 8 + 8 + 8 + 8, 40
+    at = get(capsule, b"dltensor_versioned") + version_to_flags
+    return ctypes.c_uint64.from_address(at).value + ctypes.c_uint64.from_address(at + byte_offset_at).value
+
+
 @unittest.skipUnless(jax, "JAX is not installed")
 class ExchangeWithJax(unittest.TestCase):
     def test_many_hand_overs(self):
         a = jax.numpy.arange(12, dtype="float32").reshape(3, 4)
-        where = bytetape.from_dlpack(a).device
+        y = bytetape.from_dlpack(a).clone()
+        where = y.device
         before = external(where), bytetape.memory.stats(where)["allocated"]
+        arrays = len(jax.live_arrays())
         for i in range(10_000):
             x = bytetape.from_dlpack(a)
+            self.assertEqual(address_of(x), a.unsafe_buffer_pointer())
+            back = jax.dlpack.from_dlpack(y)
+            self.assertEqual(back.unsafe_buffer_pointer(), address_of(y))
             if i % 10 == 0:
                 self.assertTrue(bool((jax.dlpack.from_dlpack(x.clone()) == a).all()))
-        del x
+        del x, back
         gc.collect()
+        self.assertEqual(len(jax.live_arrays()), arrays)
         bytetape.memory.finish_releases()
         self.assertEqual(external(where), before[0])
         deadline = time.time() + 10  # JAX returns memory on a thread of its own
