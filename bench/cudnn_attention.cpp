@@ -28,13 +28,9 @@ struct Operands {
 };
 
 /// A pass of attention as a graph of cuDNN.
-class Pass {
+class Pass : public bench::CudnnGraph {
  public:
-  explicit Pass(const Operands& o) : o_(o) {
-    graph_.set_io_data_type(fe::DataType_t::BFLOAT16)
-        .set_intermediate_data_type(fe::DataType_t::FLOAT)
-        .set_compute_data_type(fe::DataType_t::FLOAT);
-  }
+  explicit Pass(const Operands& o) : CudnnGraph(fe::DataType_t::BFLOAT16), o_(o) {}
   void forward(bool has_stats) {
     const CudnnTensor q = input(o_.q), k = input(o_.k), v = input(o_.v);
     auto options = fe::graph::SDPA_attributes().set_generate_stats(has_stats);
@@ -70,24 +66,8 @@ class Pass {
     options.set_attn_scale(static_cast<float>(1 / std::sqrt(static_cast<double>(o_.q.size(-1)))));
     return options.set_diagonal_alignment(fe::DiagonalAlignment_t::TOP_LEFT).set_diagonal_band_right_bound(0);
   }
-  fe::graph::Tensor_attributes& describe(fe::graph::Tensor_attributes& t, const Tensor& x) {
-    const View view = x.write();
-    const auto id = static_cast<std::int64_t>(operands_.size()) + 1;
-    operands_.emplace(id, view.data());
-    return t.set_uid(id)
-        .set_dim({view.shape.begin(), view.shape.end()})
-        .set_stride({view.strides.begin(), view.strides.end()})
-        .set_data_type(cuda::cudnn_type(view.dtype));
-  }
-  CudnnTensor input(const Tensor& x) {
-    fe::graph::Tensor_attributes t;
-    return graph_.tensor(describe(t, x));
-  }
-  void output(const CudnnTensor& t, const Tensor& x) { describe(*t, x).set_output(true); }
 
   const Operands& o_;
-  fe::graph::Graph graph_;
-  cuda::CudnnPack operands_;
 };
 
 /// Returns the times of a compiled pass, captured as a CUDA graph.

@@ -56,13 +56,11 @@ struct ConvOperands {
 };
 
 /// A convolution as a graph of cuDNN.
-class Problem {
+class Problem : public bench::CudnnGraph {
  public:
   /// With `sums`, a forward pass also stores sums and sums of squares of each channel.
-  Problem(const Conv& c, Map map, const ConvOperands& o, cudnnHandle_t handle, bool sums = false) : o_(o) {
-    graph_.set_io_data_type(fe::DataType_t::BFLOAT16)
-        .set_intermediate_data_type(fe::DataType_t::FLOAT)
-        .set_compute_data_type(fe::DataType_t::FLOAT);
+  Problem(const Conv& c, Map map, const ConvOperands& o, cudnnHandle_t handle, bool sums = false)
+      : CudnnGraph(fe::DataType_t::BFLOAT16), o_(o) {
     const auto geometry = [&](auto attributes) {
       return attributes.set_padding({1, 1}).set_stride({c.stride, c.stride}).set_dilation({1, 1});
     };
@@ -71,8 +69,9 @@ class Problem {
           graph_.conv_fprop(input(o.x), input(o.weight), geometry(fe::graph::Conv_fprop_attributes()));
       output(y, o.y);
       if (sums) {
-        const auto both = graph_.genstats(y, fe::graph::Genstats_attributes().set_compute_data_type(fe::DataType_t::FLOAT));
-        for (std::size_t i = 0; i < 2; ++i) output(both[i], o.sums[i]), both[i]->set_data_type(fe::DataType_t::FLOAT);
+        const auto attributes = fe::graph::Genstats_attributes().set_compute_data_type(fe::DataType_t::FLOAT);
+        const auto both = graph_.genstats(y, attributes);
+        for (std::size_t i = 0; i < 2; ++i) output(both[i], o.sums[i]);
       }
     } else if (map == Map::input_grad)
       output(graph_.conv_dgrad(input(o.y), input(o.weight), geometry(fe::graph::Conv_dgrad_attributes())), o.x);
@@ -81,8 +80,6 @@ class Problem {
     good(graph_.validate());
     good(graph_.build_operation_graph(handle));
   }
-  fe::graph::Graph& graph() { return graph_; }
-
   /// Times plan `i`. Returns nullopt if cuDNN cannot run it, or if its first run takes more than `most` microseconds.
   std::optional<double> microseconds(std::int64_t i, const bench::CudnnOnStream& cudnn, double most) {
     try {
@@ -108,24 +105,8 @@ class Problem {
   static void good(fe::error_t status) {
     if (status.is_bad()) fail<Error>("cuDNN: ", status.get_message());
   }
-  fe::graph::Tensor_attributes& describe(fe::graph::Tensor_attributes& t, const Tensor& x) {
-    const View view = x.write();
-    const auto id = static_cast<std::int64_t>(operands_.size()) + 1;
-    operands_.emplace(id, view.data());
-    return t.set_uid(id)
-        .set_dim({view.shape.begin(), view.shape.end()})
-        .set_stride({view.strides.begin(), view.strides.end()})
-        .set_data_type(fe::DataType_t::BFLOAT16);
-  }
-  CudnnTensor input(const Tensor& x) {
-    fe::graph::Tensor_attributes t;
-    return graph_.tensor(describe(t, x));
-  }
-  void output(const CudnnTensor& t, const Tensor& x) { describe(*t, x).set_output(true); }
 
   const ConvOperands& o_;
-  fe::graph::Graph graph_;
-  cuda::CudnnPack operands_;
 };
 
 /// An engine and the settings of its knobs, and the time of a run.

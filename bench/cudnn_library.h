@@ -32,7 +32,38 @@ struct CudnnOnStream {
   Owned<cudnnDestroy> handle{cudnnCreate};
 };
 
-/// Captures run(), which launches cuDNN's work, as a CUDA graph, and times bursts of `burst` replays with bench::time().
+/// A graph of cuDNN whose tensors are bytetape's. It computes in f32.
+class CudnnGraph {
+ public:
+  explicit CudnnGraph(cudnn_frontend::DataType_t io) {
+    using enum cudnn_frontend::DataType_t;
+    graph_.set_io_data_type(io).set_intermediate_data_type(FLOAT).set_compute_data_type(FLOAT);
+  }
+  cudnn_frontend::graph::Graph& graph() { return graph_; }
+
+ protected:
+  cuda::CudnnTensor input(const Tensor& x) {
+    cudnn_frontend::graph::Tensor_attributes t;
+    return graph_.tensor(describe(t, x));
+  }
+  void output(const cuda::CudnnTensor& t, const Tensor& x) { describe(*t, x).set_output(true); }
+
+  cudnn_frontend::graph::Graph graph_;
+  cuda::CudnnPack operands_;
+
+ private:
+  cudnn_frontend::graph::Tensor_attributes& describe(cudnn_frontend::graph::Tensor_attributes& t, const Tensor& x) {
+    const View view = x.write();
+    const auto id = static_cast<std::int64_t>(operands_.size()) + 1;
+    operands_.emplace(id, view.data());
+    return t.set_uid(id)
+        .set_dim({view.shape.begin(), view.shape.end()})
+        .set_stride({view.strides.begin(), view.strides.end()})
+        .set_data_type(cuda::cudnn_type(view.dtype));
+  }
+};
+
+/// Captures run(), which launches cuDNN's work, as a CUDA graph. Times bursts of `burst` replays with bench::time().
 /// Calls run() once before.
 template <class F>
 Timing time_captured(const CudnnOnStream& cudnn, int burst, F&& run) {

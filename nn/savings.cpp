@@ -109,9 +109,10 @@ std::optional<double> step_time(Device device, const nn::TimingOptions& options,
 void time_savings(std::vector<nn::Saving>& savings, Device device, const nn::TimingOptions& options,
                   const std::function<std::function<void()>(const nn::MemoryOptions&)>& program) {
   refuse_in_capture("times steps");
-  check<ValueError>(options.rounds > 0 && options.steps > 0 && options.warm_up >= 0 && options.min_seconds >= 0,
-                    "time_savings: expected rounds and steps above 0, and a warm_up and min_seconds of at least 0, got ",
-                    options.rounds, ", ", options.steps, ", ", options.warm_up, " and ", options.min_seconds);
+  check<ValueError>(
+      options.rounds > 0 && options.steps > 0 && options.warm_up >= 0 && options.min_seconds >= 0,
+      "time_savings: expected rounds and steps above 0, and a warm_up and min_seconds of at least 0, got ",
+      options.rounds, ", ", options.steps, ", ", options.warm_up, " and ", options.min_seconds);
   if (savings.empty()) return;
   const nn::SameRandomNumbers same;
   const DefaultDevice here(device);

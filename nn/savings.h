@@ -23,16 +23,16 @@ struct Saving {
   /// Seconds of a step without and with the option, as time_savings() measured them. Default: not measured.
   std::optional<double> step_time = {}, step_time_then = {};
   /// Describes the saving: "Recompute: peak 1.35 GiB → 1.05 GiB (-23 %), +3.10 ms a step (+4 %)", "SaveOnCpu: peak
-  /// 1.69 GiB → 502 MiB (-71 %), +1.22 GiB of pinned memory of the host". The time is left out if it is not known. Below
-  /// 1 %, it is "less than 1 % of a step's time".
+  /// 1.69 GiB → 502 MiB (-71 %), +1.22 GiB of pinned memory of the host". The time is left out if it is not known.
+  /// Below 1 %, it is "less than 1 % of a step's time".
   std::string text() const;
 };
 
 /// How time_savings() measures.
 struct TimingOptions {
-  int rounds = 2;            ///< each builds a program without and with each option
-  int warm_up = 3;           ///< steps of a program that are not timed: a captured step is recorded by its third call
-  int steps = 5;             ///< steps of a burst, whose mean is a time of a step; the fastest burst of all rounds counts
+  int rounds = 2;            ///< times that a program is built without and with each option
+  int warm_up = 3;           ///< untimed steps of a program; a captured step is recorded by its third call
+  int steps = 5;             ///< steps of a burst; the mean of the fastest burst of all rounds counts
   double min_seconds = 0.3;  ///< bursts of a program are repeated until they took so long
 };
 

@@ -255,9 +255,9 @@ void apply_sizes(GptRun& run, Example& example, Options& o) {
 /// Throws ValueError, naming the given options, if some are for training only.
 void refuse_training_options(const CLI::App& app) {
   std::string given;
-  for (const char* name : {"--epochs", "--batch-size", "--lr", "--until", "--fit", "--recompute", "--step-in-backward",
-                           "--save-on-cpu", "--detect-anomaly", "--time-advice", "--tokens", "--dropout", "--checkpoint",
-                           "--resume"})
+  for (const char* name :
+       {"--epochs", "--batch-size", "--lr", "--until", "--fit", "--recompute", "--step-in-backward", "--save-on-cpu",
+        "--detect-anomaly", "--time-advice", "--tokens", "--dropout", "--checkpoint", "--resume"})
     if (app.count(name) > 0) given += (given.empty() ? "" : ", ") + std::string(name);
   check<ValueError>(given.empty(), "--weights without --data trains nothing: leave out ", given);
 }
