@@ -85,6 +85,8 @@ std::vector<nn::Saving> savings(const nn::FitOptions& options,
   return found;
 }
 
+namespace {
+
 /// Returns the mean seconds of a step in the fastest burst, or nullopt if the program runs out of memory.
 std::optional<double> step_time(Device device, const nn::TimingOptions& options,
                                 const std::function<std::function<void()>()>& program) {
@@ -105,6 +107,8 @@ std::optional<double> step_time(Device device, const nn::TimingOptions& options,
     return fastest;
   } catch (const OutOfMemory&) { return std::nullopt; }
 }
+
+}  // namespace
 
 void time_savings(std::vector<nn::Saving>& savings, Device device, const nn::TimingOptions& options,
                   const std::function<std::function<void()>(const nn::MemoryOptions&)>& program) {
