@@ -67,18 +67,31 @@ void choose_memory_options(const Example& example, Options& o, const ExampleCoun
   o.memory_options = o.memory_options.with(found.memory_options);
 }
 
-/// Writes the report with advice: how to save memory, and the largest batch that fits. With `trained` data, it measures
-/// what the advice costs.
-void write_page(const memory::Log& log, const Example& example, const Options& o, const ExampleCounts& counts,
-                const std::string& path, const TrainingData* trained = nullptr) {
-  std::vector<std::string> advice = memory::advice_texts(log);
-  std::vector<nn::Saving> all = savings(example, o, counts);
+/// The advice of a report: on checkpoints and failed requests, on memory options, and on the largest batch that fits,
+/// if that is known.
+struct PageAdvice {
+  std::vector<std::string> texts;
+  std::vector<nn::Saving> savings;
+  std::string largest_batch;
+};
+
+PageAdvice advice_on(const memory::Log& log, const Example& example, const Options& o, const ExampleCounts& counts) {
   const bool is_here = !o.predict && !Device::parse(o.device).is_meta;
-  const std::string largest = o.memory_limit || is_here ? largest_batch(example, o, counts) : "";
-  if (trained) time_advice(advice, all, log, example, o, *trained);
-  for (const nn::Saving& saving : all) advice.push_back(advice_text(saving, o));
-  if (!largest.empty()) advice.push_back(largest);
-  memory::write_report(memory::Report{&log, nullptr, advice}, path);
+  return {memory::advice_texts(log), savings(example, o, counts),
+          o.memory_limit || is_here ? largest_batch(example, o, counts) : ""};
+}
+
+void write_page(const memory::Log& log, const PageAdvice& advice, const Options& o, const std::string& path) {
+  std::vector<std::string> texts = advice.texts;
+  for (const nn::Saving& saving : advice.savings) texts.push_back(advice_text(saving, o));
+  if (!advice.largest_batch.empty()) texts.push_back(advice.largest_batch);
+  memory::write_report(memory::Report{&log, nullptr, texts}, path);
+}
+
+/// Writes the report of the recording that the options name.
+void write_page(const Example& example, const Options& o, const ExampleCounts& counts, const std::string& path) {
+  const memory::Log log = memory::read_log(o.recorded_to());
+  write_page(log, advice_on(log, example, o, counts), o, path);
 }
 
 /// Prints the memory that training would take and, under a limit, the largest batch that fits.
@@ -101,9 +114,7 @@ void print_prediction(const Example& example, const Options& options) {
     fmt::print(
         "CUDA's context and libraries take more memory (534 MiB on an H100): set --memory-limit to the GPU's memory "
         "minus that\n");
-  const auto write = [&](const std::string& path) {
-    write_page(memory::read_log(o.recorded_to()), example, o, example.counts, path);
-  };
+  const auto write = [&](const std::string& path) { write_page(example, o, example.counts, path); };
   write_files({example.name, "none", example.objective, o, example.data.unit}, std::nullopt, p.snapshot, write);
   if (p.out_of_memory) throw *p.out_of_memory;
 }
@@ -154,9 +165,13 @@ bool train(std::optional<Splits>& splits, const Example& example, nn::Module& mo
   const TrainingResult result = training_run.run();
   release_interrupts();
   print_results(run, result);
+  memory::Log log;
+  PageAdvice advice;
   write_files(run, result, memory::snapshot(default_device()), [&](const std::string& path) {
     recording->finish();
-    write_page(memory::read_log(o.recorded_to()), example, o, counts, path);
+    log = memory::read_log(o.recorded_to());
+    advice = advice_on(log, example, o, counts);
+    write_page(log, advice, o, path);
   });
   write_rank_index(o);
   if (example.show && result.is_finished()) example.show(model, o);
@@ -165,8 +180,8 @@ bool train(std::optional<Splits>& splits, const Example& example, nn::Module& mo
     fmt::print("picture: {}\n", o.picture);
   }
   if (o.time_advice && result.is_finished()) {  // last, because it may be interrupted
-    const TrainingData trained{*training, *testing};
-    write_page(memory::read_log(o.recorded_to()), example, o, counts, o.memory_report, &trained);
+    time_advice(advice.texts, advice.savings, log, example, o, {*training, *testing});
+    write_page(log, advice, o, o.memory_report);
   }
   if (recording) recording->finish();  // before training frees its memory, as in a prediction's recording
   return result.is_finished();
@@ -195,7 +210,7 @@ void write_page_up_to_here(memory::Recording& recording, const Example& example,
   try {
     recording.finish();
     if (!o.reports_page()) return;
-    write_page(memory::read_log(o.recorded_to()), example, o, counts, o.memory_report);
+    write_page(example, o, counts, o.memory_report);
     std::cerr << "memory report: " << o.memory_report << '\n';
   } catch (const Error& e) { std::cerr << "no memory report: " << e.what() << '\n'; }
 }

@@ -62,7 +62,7 @@ std::vector<AdvisedCheckpoint> checkpoints_in(std::vector<std::string>& advice, 
   return all;
 }
 
-/// Gives a sentence the measured time in place of the time of the modules' forward, or no time if there is none.
+/// Replaces the time of the modules' forward in a sentence by the measured time, or removes it if none was measured.
 void replace_time(const AdvisedCheckpoint& c) {
   std::string& text = *c.sentence;
   const std::size_t at = text.find(c.saving.memory_option + ": peak "), line = text.find('\n', at);

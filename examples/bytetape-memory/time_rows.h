@@ -43,10 +43,10 @@ std::vector<memory::StepTime> steps_with_device(const std::vector<memory::StepTi
 /// Whether all counted steps of a recording are predicted. They have work, and no times.
 bool is_prediction(const memory::Log& log);
 /// The complete steps of a recording with their times.
-/// Throws ValueError if there are none.
+/// Throws ValueError if the recording has no complete step.
 std::vector<memory::StepTime> complete_steps(const memory::Log& log);
 /// The step of that number.
-/// Throws ValueError, naming the existing steps, if there is none. `steps` must not be empty.
+/// Throws ValueError if no step has it. The message names the first and the last step. `steps` must not be empty.
 const memory::StepTime& step_numbered(const std::vector<memory::StepTime>& steps, std::uint32_t number);
 
 /// The steps after the first, or the only one.

@@ -5,7 +5,7 @@
 
 namespace bytetape::examples {
 
-/// What `times` and `beside` print.
+/// Options of times() and beside().
 struct TimesOptions {
   std::uint32_t step = 0;    ///< number of the step; 0: the mean of all steps after the first
   std::uint32_t beside = 0;  ///< number of a second step, for `beside`
