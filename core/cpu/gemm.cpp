@@ -1,7 +1,7 @@
-// Blocks of b are packed in the order in which add_block() reads them, in panels of a few vectors of columns (Goto and
-// van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008). Blocks of a are packed too, in panels of a
-// few rows, unless their rows are contiguous. A panel of b stays in the L1 or L2 cache while it is multiplied with all
-// panels of a block of a, which stays in the L2 cache.
+// Blocks of b are packed in the order in which multiply_block() reads them, in panels of a few vectors of columns (Goto
+// and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008). Blocks of a are packed too, in panels
+// of a few rows, unless their rows are contiguous. A panel of b stays in the L1 or L2 cache while it is multiplied with
+// all panels of a block of a, which stays in the L2 cache.
 #include "bytetape/core/cpu/gemm.h"
 
 #include <algorithm>
@@ -74,11 +74,11 @@ void pack(const Matrix<const T>& x, std::int64_t padded_cols, T* to) {
 template <class T>
 void add_panels(const Matrix<const T>& a, const T* b, std::int64_t b_cols, const Matrix<T>& y) {
   const auto vectors = static_cast<int>(b_cols / vector_width<T>);
-  if (y.cols == b_cols) return add_block(a, b, b_cols, vectors, y.data, y.row_step);
+  if (y.cols == b_cols) return multiply_block<Into::add>(a, b, b_cols, vectors, y.data, y.row_step);
   T whole[most_rows * most_columns<T>];  // y with padded rows
   for (std::int64_t i = 0; i < y.rows; ++i)
     std::fill_n(std::copy_n(y.data + i * y.row_step, y.cols, whole + i * b_cols), b_cols - y.cols, T{0});
-  add_block(a, b, b_cols, vectors, whole, b_cols);
+  multiply_block<Into::add>(a, b, b_cols, vectors, whole, b_cols);
   for (std::int64_t i = 0; i < y.rows; ++i) std::copy_n(whole + i * b_cols, y.cols, y.data + i * y.row_step);
 }
 

@@ -38,11 +38,14 @@ void store(const V& v, T* to) {
   std::memcpy(to, &v, sizeof v);
 }
 
-/// Computes y += a @ b for a (rows, k), with any steps, and b (k, vectors * vector_width). The products of an element
+/// Whether a product replaces the elements of its result, or is added to them.
+enum class Into { set, add };
+
+/// Computes y (+)= a @ b for a (rows, k), with any steps, and b (k, vectors * vector_width). The products of an element
 /// of y are added up in the order of k, and their sum is then added to the element. Compilers need the pragmas at -O2
 /// to keep the sums in registers.
-template <int rows, int vectors, class T>
-void add_block(const Matrix<const T>& a, const T* b, std::int64_t b_step, T* y, std::int64_t y_step) {
+template <Into into, int rows, int vectors, class T>
+void multiply_block(const Matrix<const T>& a, const T* b, std::int64_t b_step, T* y, std::int64_t y_step) {
   Vector<T> sums[rows][vectors] = {};
 #pragma GCC unroll 8
   for (int r = 0; r < rows; ++r) __builtin_prefetch(y + r * y_step, 1);
@@ -61,7 +64,7 @@ void add_block(const Matrix<const T>& a, const T* b, std::int64_t b_step, T* y, 
 #pragma GCC unroll 8
     for (int v = 0; v < vectors; ++v) {
       T* const to = y + r * y_step + v * vector_width<T>;
-      store(load(to) + sums[r][v], to);
+      store(into == Into::add ? load(to) + sums[r][v] : sums[r][v], to);
     }
 }
 
@@ -73,11 +76,12 @@ void with_constant(int n, const F& f) {
   f(std::integral_constant<int, most>());
 }
 
-/// Calls add_block<rows, vectors>() for a.rows up to most_rows and `vectors` up to most_vectors.
-template <class T>
-void add_block(const Matrix<const T>& a, const T* b, std::int64_t b_step, int vectors, T* y, std::int64_t y_step) {
+/// Calls multiply_block<into, rows, vectors>() for a.rows up to most_rows and `vectors` up to most_vectors.
+template <Into into, class T>
+void multiply_block(const Matrix<const T>& a, const T* b, std::int64_t b_step, int vectors, T* y, std::int64_t y_step) {
   with_constant<most_vectors>(vectors, [&](auto v) {
-    with_constant<most_rows>(static_cast<int>(a.rows), [&](auto r) { add_block<r, v>(a, b, b_step, y, y_step); });
+    with_constant<most_rows>(static_cast<int>(a.rows),
+                             [&](auto r) { multiply_block<into, r, v>(a, b, b_step, y, y_step); });
   });
 }
 

@@ -10,7 +10,7 @@ namespace dense = onednn;
 namespace dense = portable;
 #endif
 
-const ConvKernels& conv_kernels() { return dense::conv_kernels(); }
+const ConvKernels& direct_conv_kernels() { return dense::conv_kernels(); }
 const MatmulKernels& matmul_kernels() { return dense::matmul_kernels(); }
 
 const KernelTable& kernels() {

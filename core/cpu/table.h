@@ -15,6 +15,9 @@ const KernelTable& kernels();
 BYTETAPE_KERNEL_FAMILIES(BYTETAPE_FAMILY)
 #undef BYTETAPE_FAMILY
 
+/// Returns the kernels of convolutions that Winograd's algorithm does not suit.
+const ConvKernels& direct_conv_kernels();
+
 // Kernels for every floating dtype.
 namespace portable {
 const ConvKernels& conv_kernels();

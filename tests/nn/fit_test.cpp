@@ -136,7 +136,7 @@ struct NormedTraining {
   Tensor operator()() {
     const memory::Step step;
     net.zero_grad();
-    const Tensor y = mean(net(randn({32, 16, 16, 16})));
+    const Tensor y = mean(net(randn({256, 16, 16, 16})));
     y.backward();
     return y.detach();
   }

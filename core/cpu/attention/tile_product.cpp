@@ -12,7 +12,7 @@ template <class T>
 void add_columns(const Matrix<const T>& a, const T* b, std::int64_t b_step, int vectors, T* y, std::int64_t y_step) {
   for (std::int64_t i = 0; i < a.rows; i += most_rows) {
     const std::int64_t rows = std::min<std::int64_t>(most_rows, a.rows - i);
-    add_block(a.block(i, 0, rows, a.cols), b, b_step, vectors, y + i * y_step, y_step);
+    multiply_block<Into::add>(a.block(i, 0, rows, a.cols), b, b_step, vectors, y + i * y_step, y_step);
   }
 }
 
