@@ -14,6 +14,21 @@ inline constexpr float a = 0.625F, b = 1.5F, a2 = a * a, b2 = b * b, a3 = a2 * a
 /// The products of the differences of a point and the others.
 inline constexpr float at_0 = a2 * b2, at_a = 2 * a2 * (a2 - b2), at_b = 2 * b2 * (b2 - a2);
 
+/// Sets the values at two opposite points from the even and the odd powers of a polynomial.
+template <class V>
+void set_opposite(const V& even, const V& odd, V& at_plus, V& at_minus) {
+  at_plus = even + odd;
+  at_minus = even - odd;
+}
+
+/// The sums and differences of values at opposite points.
+template <class V>
+struct Opposite {
+  V sum_a, difference_a, sum_b, difference_b;
+  explicit Opposite(const V (&x)[points])
+      : sum_a(x[1] + x[2]), difference_a(x[1] - x[2]), sum_b(x[3] + x[4]), difference_b(x[3] - x[4]) {}
+};
+
 /// Evaluates the inputs of four results.
 struct InputTransform {
   static constexpr int from = points, to = points;
@@ -22,10 +37,8 @@ struct InputTransform {
     const V even_a = x[4] - b2 * x[2], odd_a = a * (x[3] - b2 * x[1]);
     const V even_b = x[4] - a2 * x[2], odd_b = b * (x[3] - a2 * x[1]);
     y[0] = at_0 * x[0] - (a2 + b2) * x[2] + x[4];
-    y[1] = even_a + odd_a;
-    y[2] = even_a - odd_a;
-    y[3] = even_b + odd_b;
-    y[4] = even_b - odd_b;
+    set_opposite(even_a, odd_a, y[1], y[2]);
+    set_opposite(even_b, odd_b, y[3], y[4]);
     y[5] = at_0 * x[1] - (a2 + b2) * x[3] + x[5];
   }
 };
@@ -38,10 +51,8 @@ struct WeightTransform {
     const V even_a = 1 / at_a * x[0] + a2 / at_a * x[2], odd_a = a / at_a * x[1];
     const V even_b = 1 / at_b * x[0] + b2 / at_b * x[2], odd_b = b / at_b * x[1];
     y[0] = 1 / at_0 * x[0];
-    y[1] = even_a + odd_a;
-    y[2] = even_a - odd_a;
-    y[3] = even_b + odd_b;
-    y[4] = even_b - odd_b;
+    set_opposite(even_a, odd_a, y[1], y[2]);
+    set_opposite(even_b, odd_b, y[3], y[4]);
     y[5] = x[2];
   }
 };
@@ -51,11 +62,11 @@ struct ResultTransform {
   static constexpr int from = points, to = results;
   template <class V>
   void operator()(const V (&x)[from], V (&y)[to]) const {
-    const V sum_a = x[1] + x[2], difference_a = x[1] - x[2], sum_b = x[3] + x[4], difference_b = x[3] - x[4];
-    y[0] = x[0] + sum_a + sum_b;
-    y[1] = a * difference_a + b * difference_b;
-    y[2] = a2 * sum_a + b2 * sum_b;
-    y[3] = a3 * difference_a + b3 * difference_b + x[5];
+    const Opposite<V> o(x);
+    y[0] = x[0] + o.sum_a + o.sum_b;
+    y[1] = a * o.difference_a + b * o.difference_b;
+    y[2] = a2 * o.sum_a + b2 * o.sum_b;
+    y[3] = a3 * o.difference_a + b3 * o.difference_b + x[5];
   }
 };
 
@@ -67,10 +78,8 @@ struct ResultGradTransform {
     const V even_a = x[0] + a2 * x[2], odd_a = a * x[1] + a3 * x[3];
     const V even_b = x[0] + b2 * x[2], odd_b = b * x[1] + b3 * x[3];
     y[0] = x[0];
-    y[1] = even_a + odd_a;
-    y[2] = even_a - odd_a;
-    y[3] = even_b + odd_b;
-    y[4] = even_b - odd_b;
+    set_opposite(even_a, odd_a, y[1], y[2]);
+    set_opposite(even_b, odd_b, y[3], y[4]);
     y[5] = x[3];
   }
 };
@@ -80,10 +89,10 @@ struct WeightGradTransform {
   static constexpr int from = points, to = taps;
   template <class V>
   void operator()(const V (&x)[from], V (&y)[to]) const {
-    const V sum_a = x[1] + x[2], difference_a = x[1] - x[2], sum_b = x[3] + x[4], difference_b = x[3] - x[4];
-    y[0] = 1 / at_0 * x[0] + 1 / at_a * sum_a + 1 / at_b * sum_b;
-    y[1] = a / at_a * difference_a + b / at_b * difference_b;
-    y[2] = a2 / at_a * sum_a + b2 / at_b * sum_b + x[5];
+    const Opposite<V> o(x);
+    y[0] = 1 / at_0 * x[0] + 1 / at_a * o.sum_a + 1 / at_b * o.sum_b;
+    y[1] = a / at_a * o.difference_a + b / at_b * o.difference_b;
+    y[2] = a2 / at_a * o.sum_a + b2 / at_b * o.sum_b + x[5];
   }
 };
 
