@@ -16,6 +16,8 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MAIN, OPS = "README.md", "docs/ops.md"
+# Pages with a table of pages, which the navigation follows.
+INDEXES = (MAIN, "bench/README.md")
 FENCE = re.compile(r"^(?P<indent> *)```(?P<language>[\w+-]*)[^\n]*\n(?P<code>.*?)^ *```$", re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"`[^`\n]+`")
 LINK = re.compile(r"(?P<image>!?)\[(?P<text>[^\]]*)\]\((?P<address>[^)\s]+)\)")
@@ -137,7 +139,7 @@ class Pages:
         return os.path.normpath(pathlib.PurePosixPath(page).parent / address)
 
     def link(self, page, match):
-        """A link or picture of `page` in Doxygen's notation. Links that begin a row of README's table make the navigation."""
+        """A link or picture of `page` in Doxygen's notation. Links that begin a row of an index make the navigation."""
         text, address = " ".join(match["text"].split()), match["address"]  # Doxygen's @ref ends with its line
         if match["image"]:
             return f"![{text}]({label(self.resolved(page, address))}.png)"
@@ -149,7 +151,7 @@ class Pages:
             return f"[{text}](@ref {label(target)}-{anchor})"
         if is_in_reference(target):
             return f"[{text}](@ref {target})"
-        if page == MAIN and match.string.endswith("\n| ", 0, match.start()):
+        if page in INDEXES and match.string.endswith("\n| ", 0, match.start()):
             self.in_navigation.add(target)
             return f'@subpage {label(target)} "{text}"'
         return f"[{text}](@ref {label(target)})"
@@ -415,7 +417,9 @@ def self_test():
     with tempfile.TemporaryDirectory() as name:
         root = pathlib.Path(name)
         for path, text in {
-            "README.md": "# A\n\n![p](docs/images/p.png)\n[c](core/a.h), [t](t.txt)\n\n| [B](docs/b.md) | x |\n",
+            "README.md": "# A\n\n![p](docs/images/p.png)\n[c](core/a.h), [t](t.txt)\n\n| [B](docs/b.md) | x |\n| [C](bench/README.md) | x |\n",
+            "bench/README.md": "# C\n\n| [D](d.md) | x |\n",
+            "bench/d.md": "# D\n",
             "docs/b.md": "# B\n\n## A `c` d!\n\n`it's` [up](../README.md#a), [over\nhere](#a-c-d)\n\n```sh\n# [x](y.md)\n```\n",
             "core/a.h": "",
             "t.txt": "text\n",
@@ -423,12 +427,14 @@ def self_test():
             (root / path).parent.mkdir(exist_ok=True)
             (root / path).write_text(text)
         pages = Pages(root)
-        expect("the pages", list(pages.texts), ["README.md", "docs/b.md"])
+        expect("the pages", list(pages.texts), ["README.md", "docs/b.md", "bench/README.md", "bench/d.md"])
         expect("the sources", pages.sources, {"t.txt"})
         expect("the pictures", pages.pictures, {"docs/images/p.png"})
         expect("README", pages.converted("README.md"),
                "# A {#page_readme}\n\n![p](page_docs_images_p.png)\n[c](@ref core/a.h), [t](@ref page_t_txt)\n\n"
-               '| @subpage page_docs_b "B" | x |\n')
+               '| @subpage page_docs_b "B" | x |\n| @subpage page_bench_readme "C" | x |\n')
+        expect("an index", pages.converted("bench/README.md"),
+               '# C {#page_bench_readme}\n\n[TOC]\n\n| @subpage page_bench_d "D" | x |\n')
         expect("a page", pages.converted("docs/b.md"),
                "# B {#page_docs_b}\n\n[TOC]\n\n## A c d! {#page_docs_b-a-c-d}\n\n``it's`` [up](@ref page_readme-a), "
                "[over here](@ref page_docs_b-a-c-d)\n\n```{.unparsed}\n# [x](y.md)\n```\n")
