@@ -146,10 +146,11 @@ bool suits(const ConstView& x, const ConstView& weight, const ConstView& y, cons
   const auto is_image = [](const ConstView& v) {
     return v.numel() > 0 && v.shape[1] % 16 == 0 && is_channels_last(v.shape, v.strides);
   };
-  const Tiles tiles(y.shape[0], y.shape[2], y.shape[3]);
+  constexpr std::int64_t fewest = 8;  // tiles, for which filters are transformed
+  const std::int64_t tiles = Tiles(y.shape[0], y.shape[2], y.shape[3]).size();
   return x.dtype == DType::f32 && weight.shape[2] == taps && weight.shape[3] == taps && p.groups == 1 &&
          p.stride == Size2(1) && p.dilation == Size2(1) && p.padding.h < taps && p.padding.w < taps && is_image(x) &&
-         is_image(y) && tiles.size() * results * results <= 2 * y.shape[0] * y.shape[2] * y.shape[3];
+         is_image(y) && tiles >= fewest && tiles * results * results <= 2 * y.shape[0] * y.shape[2] * y.shape[3];
 }
 
 Plan plan_conv2d(const Conv2dArgs& a) { return plan(Convolution(a)); }

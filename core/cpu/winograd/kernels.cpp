@@ -1,13 +1,23 @@
+#include "bytetape/core/cpu/register_block.h"
 #include "bytetape/core/cpu/table.h"
 #include "bytetape/core/cpu/winograd/conv.h"
 
 namespace bytetape::cpu {
 namespace {
 
+// oneDNN has the widest vectors of the processor, also if our kernels are compiled for another one.
+#ifdef BYTETAPE_HAS_ONEDNN
+constexpr bool has_wide_vectors = vector_bytes >= 32;
+#else
+constexpr bool has_wide_vectors = true;
+#endif
+
 /// A kernel that uses Winograd's algorithm if it suits, and the direct kernel `direct` otherwise.
 template <class Args, auto direct, auto plan_fast, auto fast>
 constexpr Planned<Args> chosen() {
-  return {[](const Args& a) { return winograd::suits(a) ? plan_fast(a) : (direct_conv_kernels().*direct).plan(a); },
+  return {[](const Args& a) {
+            return has_wide_vectors && winograd::suits(a) ? plan_fast(a) : (direct_conv_kernels().*direct).plan(a);
+          },
           [](const Args& a, const Plan& plan, Workspace ws) {
             if (plan.algorithm == winograd::algorithm) return fast(a, ws.data);
             (direct_conv_kernels().*direct).launch(a, plan, ws);

@@ -119,6 +119,12 @@ void bias_grad(const Images<const float>& gy, float* sums, float* to) {
 
 }  // namespace
 
+bool suits(const Conv2dWeightGradArgs& a) {
+  constexpr std::int64_t fewest = 12;
+  const std::int64_t c = a.x.shape[1], o = a.gy.shape[1];
+  return suits(a.x, a.gw, a.gy, a.params) && c * o >= fewest * (c + o);
+}
+
 Plan plan_weight_grad(const Conv2dWeightGradArgs& a) {
   const ConvSizes s(a);
   Arena arena;

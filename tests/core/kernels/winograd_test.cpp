@@ -26,39 +26,39 @@ struct Case {
 /// Each takes another way: all filters transformed at first, or within a part; sums of all tiles, of chunks or of a
 /// part.
 const Case cases[] = {
-    {{1, 16, 4, 4}, 16},          {{2, 32, 8, 8}, 48}, {{3, 16, 26, 26}, 32, 0},  // without padding
-    {{2, 16, 7, 10}, 16, {2, 0}},                       // tiles at the lower and right edges are cut
-    {{2, 16, 9, 7}, 80, {0, 2}},                        // 80 results are a panel and a part of one
-    {{30, 16, 16, 16}, 16},                             // 480 tiles, more than a chunk
-    {{5, 32, 32, 32}, 64},        {{2, 64, 4, 4}, 64},  // few tiles and many filters
+    {{1, 32, 8, 16}, 32},         {{2, 32, 8, 8}, 48}, {{3, 16, 26, 26}, 64, 0},  // without padding
+    {{2, 32, 7, 10}, 32, {2, 0}},                       // tiles at the lower and right edges are cut
+    {{3, 32, 9, 7}, 80, {0, 2}},                        // 80 results are a panel and a part of one
+    {{20, 32, 16, 16}, 32},                             // 320 tiles, more than a chunk
+    {{5, 32, 32, 32}, 64},        {{8, 64, 4, 4}, 64},  // few tiles and many filters
     {{2, 144, 8, 8}, 208},                              // more filters than a cache holds
-    {{1, 272, 3, 4}, 128, 1},
+    {{3, 272, 5, 12}, 128},
 };
 
 struct Results {
   Tensor y, gx, gw, gb;
 };
 
-/// Runs a planned kernel in a workspace of exactly the planned size.
+/// Runs a kernel in a workspace of exactly the planned size.
 template <class Args>
-void run(const Planned<Args>& kernel, const Args& args) {
-  const Plan plan = kernel.plan(args);
-  EXPECT_EQ(plan.algorithm, cpu::winograd::algorithm);
+void run(Plan (*make_plan)(const Args&), void (*kernel)(const Args&, void* workspace), const Args& args) {
+  EXPECT_TRUE(suits(args));
+  const Plan plan = make_plan(args);
   constexpr std::size_t beyond = 4096;
   auto* const memory = static_cast<char*>(std::aligned_alloc(64, (plan.workspace + beyond + 63) / 64 * 64));
   std::memset(memory, 0xff, plan.workspace + beyond);  // NaNs
-  kernel.launch(args, plan, {memory, plan.workspace});
+  kernel(args, memory);
   for (std::size_t i = 0; i < beyond; ++i) ASSERT_EQ(memory[plan.workspace + i], '\xff') << "wrote past its workspace";
   std::free(memory);
 }
 
 Results run(const Case& c, const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& gy) {
-  const ConvKernels& k = cpu::conv_kernels();
+  using namespace cpu::winograd;
   const Conv2dParams p{.padding = c.padding};
   Results r{empty_like(gy), empty_like(x), empty_like(w), empty_like(b)};
-  run(k.conv2d, Conv2dArgs{x.read(), w.read(), b.read(), r.y.write(), p});
-  run(k.conv2d_input_grad, Conv2dInputGradArgs{gy.read(), w.read(), r.gx.write(), p});
-  run(k.conv2d_weight_grad, Conv2dWeightGradArgs{x.read(), gy.read(), r.gw.write(), r.gb.write(), p});
+  run(plan_conv2d, cpu::winograd::conv2d, Conv2dArgs{x.read(), w.read(), b.read(), r.y.write(), p});
+  run(plan_input_grad, input_grad, Conv2dInputGradArgs{gy.read(), w.read(), r.gx.write(), p});
+  run(plan_weight_grad, weight_grad, Conv2dWeightGradArgs{x.read(), gy.read(), r.gw.write(), r.gb.write(), p});
   return r;
 }
 
@@ -92,8 +92,8 @@ TEST(Winograd, IsCloseToADirectConvolution) {
     const Tensor y64 = conv2d(x64, w64, b64, {.padding = c.padding});
     const auto grads = grad({y64}, {x64, w64, b64}, {.seeds = {wide(gy)}});
     for (const Tensor& weight : {w, channels_last(w), permute(contiguous(permute(w, {1, 0, 3, 2})), {1, 0, 3, 2})}) {
-      const Results r = run(c, x, weight, b, gy);
       SCOPED_TRACE(testing::Message() << c.x << " to " << c.results << ", weight strides " << weight.strides());
+      const Results r = run(c, x, weight, b, gy);
       expect_close(r.y, y64, "y");
       expect_close(r.gx, grads[0], "gx");
       expect_close(r.gw, grads[1], "gw");
@@ -129,9 +129,13 @@ TEST(Winograd, AnImagesBitsDoNotDependOnItsBatch) {
 TEST(Winograd, AppliesAnActivation) {
   const Tensor x = channels_last(random_tensor({2, 16, 8, 8}, DType::f32)),
                w = random_tensor({32, 16, 3, 3}, DType::f32);
-  const Tensor y = empty_like(conv2d(x, w, {}, {.padding = 1}));
-  run(cpu::conv_kernels().conv2d, Conv2dArgs{x.read(), w.read(), {}, y.write(), {.padding = 1}, Activation::relu});
-  EXPECT_EQ(y.to_vector<float>(), relu(conv2d(x, w, {}, {.padding = 1})).to_vector<float>());
+  const auto convolve = [&](Activation activation) {
+    Tensor y = empty_like(conv2d(x, w, {}, {.padding = 1}));
+    run(cpu::winograd::plan_conv2d, cpu::winograd::conv2d,
+        Conv2dArgs{x.read(), w.read(), {}, y.write(), {.padding = 1}, activation});
+    return y;
+  };
+  EXPECT_EQ(convolve(Activation::relu).to_vector<float>(), relu(convolve(Activation::none)).to_vector<float>());
 }
 
 TEST(Winograd, SuitsThreeByThreeTapsOfManyChannels) {
@@ -142,7 +146,7 @@ TEST(Winograd, SuitsThreeByThreeTapsOfManyChannels) {
     return suits(x.read(), w.read(), y.read(), p);
   };
   EXPECT_TRUE(check({2, 16, 8, 8}, {16, 16, 3, 3}, {.padding = 1}));
-  EXPECT_TRUE(check({1, 48, 6, 6}, {80, 48, 3, 3}, {}));
+  EXPECT_TRUE(check({8, 48, 6, 6}, {80, 48, 3, 3}, {}));
   EXPECT_FALSE(check({2, 16, 8, 8}, {16, 16, 3, 3}, {.padding = 1}, DType::f64));
   EXPECT_FALSE(check({2, 16, 8, 8}, {16, 16, 3, 3}, {.padding = 1}, DType::bf16));
   EXPECT_FALSE(check({2, 16, 8, 8}, {16, 16, 3, 3}, {.stride = 2, .padding = 1}));
@@ -154,7 +158,21 @@ TEST(Winograd, SuitsThreeByThreeTapsOfManyChannels) {
   EXPECT_FALSE(check({2, 8, 8, 8}, {16, 8, 3, 3}, {.padding = 1}));
   EXPECT_FALSE(check({2, 16, 8, 8}, {24, 16, 3, 3}, {.padding = 1}));
   EXPECT_FALSE(check({2, 16, 2, 2}, {16, 16, 3, 3}, {.padding = 1})) << "a tile would be three quarters empty";
+  EXPECT_FALSE(check({1, 16, 8, 8}, {16, 16, 3, 3}, {.padding = 1})) << "four tiles";
   EXPECT_FALSE(check({0, 16, 8, 8}, {16, 16, 3, 3}, {.padding = 1}));
+}
+
+TEST(Winograd, ManyChannelsSuitTheGradientOfAWeight) {
+  const auto check = [](std::int64_t channels, std::int64_t results) {
+    const auto image = [](std::int64_t c) { return channels_last(empty({2, c, 8, 8}, DType::f32, Device::meta())); };
+    const Tensor x = image(channels), gy = image(results),
+                 gw = empty({results, channels, 3, 3}, DType::f32, Device::meta());
+    return suits(Conv2dWeightGradArgs{x.read(), gy.read(), gw.write(), {}, {.padding = 1}});
+  };
+  EXPECT_TRUE(check(32, 32));
+  EXPECT_TRUE(check(16, 64));
+  EXPECT_FALSE(check(16, 16));
+  EXPECT_FALSE(check(16, 32));
 }
 
 }  // namespace
