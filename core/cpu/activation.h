@@ -9,6 +9,10 @@ namespace bytetape::cpu {
 void activate(Activation activation, const ConstView& z, const View& y);
 /// Computes y = activation(y) in place.
 inline void activate(Activation activation, const View& y) { activate(activation, y, y); }
+/// Returns the gradient that a kernel without an activation reads, in its layout.
+inline ConstView gy_in_kernel(const Conv2dWeightGradArgs& a) {
+  return a.activation == Activation::none ? a.gy : ConstView(a.masked);
+}
 /// Returns the arguments for a kernel without an activation: gy has passed through the activation, into `masked`.
 Conv2dWeightGradArgs through_activation(Conv2dWeightGradArgs a);
 

@@ -143,7 +143,8 @@ void input_grad(const Conv2dInputGradArgs& a, const Plan& plan, Workspace ws) {
 
 Plan plan_weight_grad(const Conv2dWeightGradArgs& a) {
   if (is_fast(a.x))
-    if (Plan p = find(Key::Kind::conv2d_weight_grad, a.x, a.gw, a.gy, a.params, a.gb.defined(), compile_weight_grad);
+    if (Plan p = find(Key::Kind::conv2d_weight_grad, a.x, a.gw, gy_in_kernel(a), a.params, a.gb.defined(),
+                      compile_weight_grad);
         program_of(p).is_repeatable())
       return p;
   return portable::conv_kernels().conv2d_weight_grad.plan(a);

@@ -125,7 +125,7 @@ Plan plan(const Convolution& c) {
   Arena shared, own;
   const Run run(c, shared);
   const Own unused(c, run.split(), own);
-  const std::int64_t floats = shared.used() + own.used() * num_threads();
+  const std::int64_t floats = shared.used() + own.used() * run.split().slices();
   return {.workspace = static_cast<std::size_t>(floats) * sizeof(float), .algorithm = algorithm};
 }
 

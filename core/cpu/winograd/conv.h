@@ -16,7 +16,7 @@ bool suits(const Conv2dWeightGradArgs& a);
 /// The algorithm of the plans below.
 inline constexpr std::int64_t algorithm = 1;
 
-// The bits of a result do not depend on the number of threads, nor on the other images of a batch.
+// The bits of a result do not depend on the number of threads.
 Plan plan_conv2d(const Conv2dArgs& args);
 void conv2d(const Conv2dArgs& args, void* workspace);
 Plan plan_input_grad(const Conv2dInputGradArgs& args);

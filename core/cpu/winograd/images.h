@@ -88,7 +88,7 @@ inline void multiply_into(bool first, const Matrix<const float>& a, const Matrix
   }
 }
 
-/// Hands out consecutive pieces of a workspace. Without memory it only counts their bytes.
+/// Hands out consecutive pieces of a workspace. Without memory it only counts their floats.
 class Arena {
  public:
   Arena() = default;
@@ -140,11 +140,13 @@ void transform_squares(const Images<const float>& x, const Tiles& tiles, std::in
   }
 }
 
-/// Calls f(i, slice) for i in [0, count), in parallel. The calls of a thread have the same slice, which is less than
-/// num_threads(), and the same i in each call of share().
+/// The slices in which share() divides calls.
+inline std::int64_t slices_of(std::int64_t count) { return std::min<std::int64_t>(num_threads(), count); }
+
+/// Calls f(i, slice) for i in [0, count). Threads share the slices, and the calls of a slice run one after the other.
 template <class F>
 void share(std::int64_t count, const F& f) {
-  const std::int64_t slices = std::min<std::int64_t>(num_threads(), count);
+  const std::int64_t slices = slices_of(count);
   parallel_for(slices, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t k = begin; k < end; ++k)
       for (std::int64_t i = count * k / slices; i < count * (k + 1) / slices; ++i) f(i, k);

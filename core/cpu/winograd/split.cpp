@@ -27,4 +27,6 @@ Split::Split(std::int64_t tiles, std::int64_t channels, std::int64_t results)
     }
 }
 
+std::int64_t Split::slices() const { return slices_of(parts()); }
+
 }  // namespace bytetape::cpu::winograd

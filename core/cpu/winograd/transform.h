@@ -2,8 +2,8 @@
 
 // One-dimensional transforms of Winograd's convolution F(4, 3): four results of a filter of three taps from six inputs
 // and six products (Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2015). A polynomial is
-// evaluated at 0, a, -a, b, -b and infinity. With a = 5/8 and b = 3/2, which float represents exactly, errors are a
-// quarter of those with 1 and 2.
+// evaluated at 0, a, -a, b, -b and infinity. With a = 5/8 and b = 3/2, which float represents exactly, errors are half
+// of those with 1 and 2.
 //
 // V is a vector of floats. The transforms of gradients are the transposes of those of values.
 namespace bytetape::cpu::winograd {

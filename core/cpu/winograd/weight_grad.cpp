@@ -13,18 +13,23 @@ namespace {
 
 constexpr std::int64_t block = 4 * most_rows;  // rows of the sums that are made at once
 
+/// Returns the number of blocks of rows and panels of columns that cover the sums.
+std::int64_t blocks_of(const ConvSizes& s) { return ceil_div(s.o, block) * ceil_div(s.c, panel); }
+
 /// The memory of a weight's gradient. If the transforms of all tiles take less memory than the sums, each thread has
 /// the sums of a block, which it makes at once. Otherwise there are all sums, and products of a chunk of tiles are
 /// added.
 struct Scratch {
   bool is_whole;
+  std::int64_t bias_parts;  // 0 without a bias
   float *zeros, *bias_sums;
   Products inputs, grads, sums;
 
   Scratch(const ConvSizes& s, const Tiles& tiles, bool with_bias, Arena& arena)
       : is_whole(tiles.size() * (s.c + s.o) <= s.c * s.o),
+        bias_parts(with_bias ? std::min<std::int64_t>(s.n * s.oh, 64) : 0),
         zeros(arena.take(std::max(s.c, s.o))),
-        bias_sums(arena.take(with_bias ? s.n * s.o : 0)),
+        bias_sums(arena.take(bias_parts * s.o)),
         inputs(arena.products(is_whole ? tiles.size() : chunk_of(s, tiles), s.c)),
         grads(arena.products(inputs.rows, s.o)) {
     if (!is_whole) {
@@ -32,7 +37,7 @@ struct Scratch {
       return;
     }
     sums = arena.products(block, panel);
-    for (int i = 1; i < num_threads(); ++i) arena.products(block, panel);
+    for (std::int64_t i = 1; i < slices_of(blocks_of(s)); ++i) arena.products(block, panel);
   }
   Products own_sums(std::int64_t slice) const {
     Products own = sums;
@@ -71,7 +76,7 @@ void write_taps(const Products& sums, std::int64_t result, std::int64_t channel,
 /// Calls f(row, col, rows, cols, slice) for blocks that cover the sums, as share() does.
 void for_each_block(const ConvSizes& s, const auto& f) {
   const std::int64_t panels = ceil_div(s.c, panel);
-  share(ceil_div(s.o, block) * panels, [&](std::int64_t i, std::int64_t slice) {
+  share(blocks_of(s), [&](std::int64_t i, std::int64_t slice) {
     const std::int64_t row = i / panels * block, col = i % panels * panel;
     f(row, col, std::min(block, s.o - row), std::min(panel, s.c - col), slice);
   });
@@ -100,21 +105,20 @@ void add_chunk(const ConvSizes& sizes, const Scratch& s, std::int64_t size, bool
   });
 }
 
-/// Sums the gradient of a bias over pixels: over those of an image first, and then over images.
-void bias_grad(const Images<const float>& gy, float* sums, float* to) {
-  parallel_for(gy.n, 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      float* const sum = sums + i * gy.channels;
-      std::fill_n(sum, gy.channels, 0.0F);
-      for (std::int64_t k = 0; k < gy.h * gy.w; ++k) {
-        const float* const pixel = gy.pixel(i, 0, k);
-        for (std::int64_t c = 0; c < gy.channels; ++c) sum[c] += pixel[c];
-      }
+/// Sums the gradient of a bias over pixels: over those of each part of all rows first, and then over parts.
+void bias_grad(const Images<const float>& gy, const Scratch& s, float* to) {
+  const std::int64_t rows = gy.n * gy.h, parts = s.bias_parts;
+  share(parts, [&](std::int64_t i, std::int64_t) {
+    float* const sum = s.bias_sums + i * gy.channels;
+    std::fill_n(sum, gy.channels, 0.0F);
+    for (std::int64_t k = rows * i / parts * gy.w; k < rows * (i + 1) / parts * gy.w; ++k) {
+      const float* const pixel = gy.data + k * gy.channels;
+      for (std::int64_t c = 0; c < gy.channels; ++c) sum[c] += pixel[c];
     }
   });
-  std::copy_n(sums, gy.channels, to);
-  for (std::int64_t i = 1; i < gy.n; ++i)
-    for (std::int64_t c = 0; c < gy.channels; ++c) to[c] += sums[i * gy.channels + c];
+  std::copy_n(s.bias_sums, gy.channels, to);
+  for (std::int64_t i = 1; i < parts; ++i)
+    for (std::int64_t c = 0; c < gy.channels; ++c) to[c] += s.bias_sums[i * gy.channels + c];
 }
 
 }  // namespace
@@ -122,7 +126,7 @@ void bias_grad(const Images<const float>& gy, float* sums, float* to) {
 bool suits(const Conv2dWeightGradArgs& a) {
   constexpr std::int64_t fewest = 12;
   const std::int64_t c = a.x.shape[1], o = a.gy.shape[1];
-  return suits(a.x, a.gw, a.gy, a.params) && c * o >= fewest * (c + o);
+  return suits(a.x, a.gw, gy_in_kernel(a), a.params) && c * o >= fewest * (c + o);
 }
 
 Plan plan_weight_grad(const Conv2dWeightGradArgs& a) {
@@ -157,7 +161,7 @@ void weight_grad(const Conv2dWeightGradArgs& args, void* workspace) {
     for_each_block(sizes, [&](auto row, auto col, auto rows, auto cols, auto) {
       write_taps(s.sums.block(row, col, rows, cols), row, col, a.gw);
     });
-  if (a.gb.defined()) bias_grad(gy, s.bias_sums, a.gb.as<float>());
+  if (a.gb.defined()) bias_grad(gy, s, a.gb.as<float>());
 }
 
 }  // namespace bytetape::cpu::winograd
