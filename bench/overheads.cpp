@@ -26,12 +26,17 @@ void figure(const char* name, double per, int burst, const std::function<void()>
   std::cout << line.dump() << std::endl;
 }
 
+/// Fills the log once, because the first use of its pages is slow.
+void use_log(memory::Allocator& a) {
+  a.reset_log(events);
+  for (std::size_t i = 0; i < events / 2; ++i) a.deallocate(a.allocate(512, {}));
+}
+
 /// Allocates and frees a cached block, with tracking.
 void allocations() {
   memory::Allocator& a = memory::allocator(default_device());
   const auto pair = [&](std::size_t bytes) { return [&a, bytes] { a.deallocate(a.allocate(bytes, {})); }; };
-  a.reset_log(events);
-  for (std::size_t i = 0; i < events / 2; ++i) pair(512)();  // the first use of a log's pages is slow
+  use_log(a);
   figure("alloc_free_hit", 1, 20000, pair(std::size_t{4} << 20));
   figure("alloc_free_small", 1, 20000, pair(512));
   figure("alloc_free_64mib", 1, 20000, pair(std::size_t{64} << 20));
@@ -48,6 +53,7 @@ void dump() {
 }
 
 void operations() {
+  use_log(memory::allocator(default_device()));
   const Tensor a = randn({16}), b = randn({16});
   {
     const NoGrad no_grad;
