@@ -2,6 +2,7 @@
 
 #include "bytetape/autograd/ops/images/pool.h"
 #include "bytetape/core/error.h"
+#include "bytetape/nn/call.h"
 
 namespace bytetape::nn {
 namespace {
@@ -20,6 +21,10 @@ std::string describe_params(const Pool2dParams& p) {
 
 MaxPool2d::MaxPool2d(Size2 kernel, Size2 stride, Size2 padding) : params_(params_of(kernel, stride, padding)) {}
 Tensor MaxPool2d::forward(const Tensor& x) { return max_pool2d(x, params_); }
+Tensor MaxPool2d::operator()(const Tensor& x, Activation activation) {
+  return call(
+      *this, [this, activation](const Tensor& x) { return max_pool2d(x, params_, activation); }, x);
+}
 std::string MaxPool2d::describe() const { return "MaxPool2d(" + describe_params(params_) + ")"; }
 
 AvgPool2d::AvgPool2d(Size2 kernel, Size2 stride, Size2 padding, bool count_include_pad)

@@ -11,6 +11,9 @@ class MaxPool2d : public Module {
   /// A stride of 0 means kernel_size. A window that is not square: MaxPool2d(Size2(3, 4)).
   explicit MaxPool2d(Size2 kernel_size, Size2 stride = 0, Size2 padding = 0);
   Tensor forward(const Tensor& x) override;
+  using Module::operator();
+  /// Returns activation(forward(x)), computed as one op. forward(relu(x)) is the same, but needs more memory.
+  Tensor operator()(const Tensor& x, Activation activation);
   std::string describe() const override;
 
  private:

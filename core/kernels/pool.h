@@ -1,4 +1,7 @@
 #pragma once
+#include <limits>
+
+#include "bytetape/core/kernels/epilogue.h"
 #include "bytetape/core/size2.h"
 #include "bytetape/core/view.h"
 
@@ -9,12 +12,20 @@ struct Pool2dParams {
   Size2 kernel = 2, stride = 0, padding = 0;
 };
 
-/// x (n, c, h, w), y (n, c, h', w'). indices (u8 or i32) have y's shape, and are row-major positions in the window.
+/// The index of a maximum whose gradient is 0, because ReLU has cut it off. No window has so many elements.
+template <class Index>
+inline constexpr Index no_position = std::numeric_limits<Index>::max();
+
+/// x (n, c, h, w), y (n, c, h', w'). indices (u8 or i32) have y's shape, and are row-major positions in the window, or
+/// no_position.
 struct PoolKernels {
-  // NaN is propagated; indices may be undefined
-  void (*max_pool2d)(const ConstView& x, const Pool2dParams& p, const View& y, const View& indices);
+  static constexpr Epilogues epilogues{Activation::relu};
+
+  // y = activation(maximum); NaN is propagated; indices may be undefined
+  void (*max_pool2d)(const ConstView& x, const Pool2dParams& p, Activation activation, const View& y,
+                     const View& indices);
   void (*max_pool2d_backward)(const ConstView& gy, const ConstView& indices, const Pool2dParams& p, const View& gx);
-  // y = x[indices]
+  // y = x[indices], or 0 for no_position
   void (*max_pool2d_gather)(const ConstView& x, const ConstView& indices, const Pool2dParams& p, const View& y);
   // padding counts as zeros, or not at all
   void (*avg_pool2d)(const ConstView& x, const Pool2dParams& p, bool count_include_pad, const View& y);

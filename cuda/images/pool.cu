@@ -19,6 +19,7 @@ struct Indices {
   explicit Indices(const ConstView& v)
       : narrow(writable(v)), wide(writable(v)), is_wide(v.defined() && v.dtype == DType::i32) {}
   __device__ bool defined() const { return narrow.data; }
+  __device__ std::int32_t none() const { return is_wide ? no_position<std::int32_t> : no_position<std::uint8_t>; }
   template <int lanes>
   __device__ void load(std::int64_t n, std::int64_t c, std::int64_t h, std::int64_t w,
                        std::int32_t (&to)[lanes]) const {
@@ -52,8 +53,8 @@ struct Indices {
 
 template <class T, int lanes>
 __global__ void __launch_bounds__(block_size)
-    max_pool2d_kernel(Layout layout, Windows rows, Windows columns, ImagePixels<const T> x, ImagePixels<T> y,
-                      Indices indices) {
+    max_pool2d_kernel(Layout layout, Windows rows, Windows columns, bool cuts_off, ImagePixels<const T> x,
+                      ImagePixels<T> y, Indices indices) {
   using C = compute_t<T>;
   layout.for_each<lanes>([&](std::int64_t n, std::int64_t c, std::int64_t h, std::int64_t w) {
     C best[lanes];
@@ -62,7 +63,11 @@ __global__ void __launch_bounds__(block_size)
         rows, columns, x, n, c, h, w, std::integral_constant<int, lanes>(), best, at,
         [](auto* pixel) { return [values = load<lanes>(pixel)](auto k) { return widened(values.values[k]); }; });
     Packed<T, lanes> result;
-    for (int k = 0; k < lanes; ++k) result.values[k] = narrowed<T>(best[k]);
+    for (int k = 0; k < lanes; ++k) {
+      const bool is_cut = cuts_off && best[k] <= C(0);  // false for NaN
+      result.values[k] = narrowed<T>(is_cut ? C(0) : best[k]);
+      at[k] = is_cut ? indices.none() : at[k];
+    }
     store(y.at(n, c, h, w), result);
     if (indices.defined()) indices.store<lanes>(n, c, h, w, at);
   });
@@ -134,7 +139,8 @@ __global__ void __launch_bounds__(block_size)
     std::int32_t chosen[1];
     indices.load<1>(n, c, h, w, chosen);
     const std::int64_t i = quotient(chosen[0], columns.kernel), j = chosen[0] - i * columns.kernel;
-    *y.at(n, c, h, w) = *x.at(n, c, rows.start(h) + i, columns.start(w) + j);
+    const bool has_index = chosen[0] != indices.none();
+    *y.at(n, c, h, w) = has_index ? *x.at(n, c, rows.start(h) + i, columns.start(w) + j) : T{};
   });
 }
 
@@ -148,7 +154,7 @@ void with_lanes(const ConstView& a, const ConstView& b, const ConstView& indices
     f(std::integral_constant<int, 1>());
 }
 
-void max_pool2d(const ConstView& x, const Pool2dParams& p, const View& y, const View& indices) {
+void max_pool2d(const ConstView& x, const Pool2dParams& p, Activation activation, const View& y, const View& indices) {
   if (y.numel() == 0) return;
   const cudaStream_t stream = stream_of(y.device);
   const Windows rows(p, x.shape, y.shape, 0), columns(p, x.shape, y.shape, 1);
@@ -156,8 +162,9 @@ void max_pool2d(const ConstView& x, const Pool2dParams& p, const View& y, const 
     using T = decltype(zero);
     with_lanes<T>(x, y, indices, [&](auto lanes) {
       const Layout layout(y, lanes);
-      max_pool2d_kernel<T, lanes><<<layout.blocks, layout.threads, 0, stream>>>(
-          layout, rows, columns, ImagePixels<const T>(x), ImagePixels<T>(y), Indices(indices));
+      max_pool2d_kernel<T, lanes>
+          <<<layout.blocks, layout.threads, 0, stream>>>(layout, rows, columns, activation == Activation::relu,
+                                                         ImagePixels<const T>(x), ImagePixels<T>(y), Indices(indices));
     });
   });
   check_launch();

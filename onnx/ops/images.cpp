@@ -60,7 +60,10 @@ Attributes windows(const Conversion& c) {
   return {{"kernel_shape", c.integers("kernel")}, {"strides", stride}, {"pads", both_ends(c.integers("padding"))}};
 }
 
-void max_pool2d(Conversion& c) { c.set_out(c.graph.add("MaxPool", {c.in()}, windows(c))); }
+void max_pool2d(Conversion& c) {
+  const std::string y = c.graph.add("MaxPool", {c.in()}, windows(c));
+  c.set_out(activated(c, y, c.text("activation"), c.out_dtype()));
+}
 
 void avg_pool2d(Conversion& c) {
   Attributes attributes = windows(c);

@@ -2,6 +2,7 @@
 
 #include "bytetape/bytetape.h"
 #include "tests/support/expect.h"
+#include "tests/support/random.h"
 
 namespace bytetape {
 namespace {
@@ -23,6 +24,13 @@ TEST(AvgPool2d, StepsByItsKernelUnlessTold) {
             avg_pool2d(x, {.kernel = 3, .stride = 2, .padding = 1}).to_vector<float>());
   EXPECT_EQ(nn::AvgPool2d(3, 2, 1, false)(x).to_vector<float>(),
             avg_pool2d(x, {.kernel = 3, .stride = 2, .padding = 1}, false).to_vector<float>());
+}
+
+TEST(MaxPool2d, AppliesAnActivation) {
+  const Tensor x = test::random_tensor({2, 3, 6, 6}, DType::f32);
+  nn::MaxPool2d pool(2);
+  EXPECT_EQ(pool(x, Activation::relu).to_vector<float>(), pool(relu(x)).to_vector<float>());
+  EXPECT_EQ(pool(x, Activation::none).to_vector<float>(), pool(x).to_vector<float>());
 }
 
 TEST(AvgPool2d, DescribesItself) {

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "tests/ops/families.h"
 
 namespace bytetape::test {
@@ -44,7 +46,20 @@ OpRow window_row(const std::string& op, const std::string& variant, const Pool& 
 }
 
 OpRow max_row(const std::string& variant, const Pool2dParams& p, const Input& large = in(4, 8, 48, 48)) {
-  return window_row("max_pool2d", variant, max_pool2d, ref::max_pool2d, p, Draw::distinct, large);
+  return window_row(
+      "max_pool2d", variant, [](const Tensor& x, const Pool2dParams& q) { return max_pool2d(x, q); }, ref::max_pool2d,
+      p, Draw::distinct, large);
+}
+
+OpRow max_relu_row(const std::string& variant, const Pool2dParams& p, const Input& large) {
+  return window_row(
+      "max_pool2d", variant, [](const Tensor& x, const Pool2dParams& q) { return max_pool2d(x, q, Activation::relu); },
+      [](const Array& x, const Pool2dParams& q) {
+        Array y = ref::max_pool2d(x, q);
+        for (double& v : y.values) v = std::max(v, 0.0);
+        return y;
+      },
+      p, Draw::distinct, large);
 }
 
 OpRow avg_row(const std::string& variant, const Pool2dParams& p, const Input& large = in(4, 8, 48, 48),
@@ -85,6 +100,8 @@ std::vector<OpRow> pool_rows() {
       max_row("oblong", {{1, 3}, {2, 1}, {0, 1}}),
       max_row("with_rest", {{3, 2}}, in(4, 16, 29, 31).channels_last()),
       max_row("with_rest_of_columns", {{1, 2}}, in(4, 16, 29, 31)),
+      max_relu_row("relu", {{1, 2}}, in(4, 16, 48, 48).channels_last()),
+      max_relu_row("overlapping_relu", {{2, 1}, {1, 1}, {1, 0}}, uneven),
       avg_row("", {}, in(4, 16, 48, 48).channels_last()),
       avg_row("overlapping", {{3, 3}, {2, 2}, {1, 1}}, uneven),
       avg_row("without_padding", {{3, 3}, {2, 1}, {1, 1}}, uneven, false),

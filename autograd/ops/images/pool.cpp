@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "bytetape/autograd/op.h"
+#include "bytetape/autograd/ops/activation.h"
 #include "bytetape/autograd/ops/copy.h"
 #include "bytetape/autograd/ops/images/image_map.h"
 #include "bytetape/autograd/ops/reduce.h"
@@ -119,16 +120,18 @@ using AdaptiveAvgPool2d = ImageMap<adaptive_op, &PoolKernels::adaptive_avg_pool2
 
 }  // namespace
 
-constexpr OpDefinition max_pool2d_op{.name = "max_pool2d",
-                                     .attributes = {{"kernel", integers}, {"stride", integers}, {"padding", integers}},
-                                     .family = Family::pool};
-Tensor max_pool2d(const Tensor& x, const Pool2dParams& params) {
-  const Op<max_pool2d_op> op(x, params.kernel, params.stride, params.padding);
+constexpr OpDefinition max_pool2d_op{
+    .name = "max_pool2d",
+    .attributes = {{"kernel", integers}, {"stride", integers}, {"padding", integers}, {"activation", text}},
+    .family = Family::pool};
+Tensor max_pool2d(const Tensor& x, const Pool2dParams& params, Activation activation) {
+  const Op<max_pool2d_op> op(x, params.kernel, params.stride, params.padding, activation);
+  check_epilogue<PoolKernels>(activation);
   const Pooling plan = plan_pooling(x, params);
   Tensor y = empty(plan.y_shape, plan.format, x.dtype(), x.device()), indices;
-  const bool narrow = plan.params.kernel.h * plan.params.kernel.w <= 256;
+  const bool narrow = plan.params.kernel.h * plan.params.kernel.w <= no_position<std::uint8_t>;
   if (any_requires_grad({&x})) indices = empty(plan.y_shape, plan.format, narrow ? DType::u8 : DType::i32, x.device());
-  run<&PoolKernels::max_pool2d>(x.device(), x.read(), plan.params, y.write(), write(indices));
+  run<&PoolKernels::max_pool2d>(x.device(), x.read(), plan.params, activation, y.write(), write(indices));
   if (auto* node = record<MaxPool2dBackward>(y, x)) {
     node->indices.save(indices);
     node->plan = plan;

@@ -32,7 +32,17 @@ void dispatch(const ConstView& x, const ConstView& indices, bool dense, F&& f) {
   });
 }
 
-void max_pool2d(const ConstView& x, const Pool2dParams& p, const View& y, const View& indices) {
+/// Applies ReLU to maxima. Those that it cuts off have no index.
+template <class Index, class C, class Position>
+void cut_off(std::int64_t count, C* best, Position* at) {
+  for (std::int64_t k = 0; k < count; ++k) {
+    const bool is_cut = best[k] <= C{0};  // false for NaN
+    best[k] = is_cut ? C{0} : best[k];
+    at[k] = is_cut ? Position{no_position<Index>} : at[k];
+  }
+}
+
+void max_pool2d(const ConstView& x, const Pool2dParams& p, Activation activation, const View& y, const View& indices) {
   const bool keeps = indices.defined();
   const Windows rows(p, x.shape, y.shape, 0), columns(p, x.shape, y.shape, 1);
   const bool dense_channels = adjacent(x) && adjacent(y) && (!keeps || adjacent(indices));
@@ -49,6 +59,7 @@ void max_pool2d(const ConstView& x, const Pool2dParams& p, const View& y, const 
       const auto values_of = [](auto pixel) { return [=](std::int64_t k) { return static_cast<C>(pixel[k]); }; };
       for (std::int64_t w = 0; w < columns.outputs; ++w) {
         resample::max_of_window(rows, columns, from, n, c, h, w, count, best, at, values_of);
+        if (activation == Activation::relu) cut_off<decltype(index)>(count, best, at);
         const auto result = to.at(n, c, h, w);
         for (std::int64_t k = 0; k < count; ++k) result[k] = static_cast<T>(best[k]);
         if (!keeps) continue;
@@ -113,7 +124,8 @@ void max_pool2d_gather(const ConstView& x, const ConstView& indices, const Pool2
         const auto result = to.at(n, c, h, w);
         for (std::int64_t k = 0; k < count; ++k) {
           const std::int64_t i = positions[k] / columns.kernel, j = positions[k] % columns.kernel;
-          result[k] = from.at(n, c + k, rows.start(h) + i, columns.start(w) + j)[0];
+          const bool has_index = positions[k] != no_position<decltype(index)>;
+          result[k] = has_index ? from.at(n, c + k, rows.start(h) + i, columns.start(w) + j)[0] : T{};
         }
       }
     });

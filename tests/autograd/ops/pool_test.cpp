@@ -2,8 +2,12 @@
 
 #include <gmock/gmock.h>
 
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <limits>
+#include <utility>
+#include <vector>
 
 #include "bytetape/autograd/engine.h"
 #include "bytetape/autograd/ops.h"
@@ -103,14 +107,41 @@ TEST(MaxPool2d, SendsTheGradientBackToWhatWasPicked) {
     }
 }
 
-TEST(MaxPool2d, SavesAByteForAPlaceInAWindowOfUpTo256) {
+TEST(MaxPool2d, SavesAByteForAPlaceInAWindowOfUpTo255) {
   const Tensor x = image("channels-last", {2, 512, 16, 17}).detach().set_requires_grad();
-  for (const std::int64_t width : {16, 17}) {
+  for (const Size2 kernel : {Size2(15, 17), Size2(16, 16)}) {
     const std::size_t before = test::allocated();
-    const Tensor y = max_pool2d(x, {.kernel = {16, width}, .stride = {1, 1}});
-    const std::size_t places = static_cast<std::size_t>(y.numel()) * (width == 16 ? 1 : 4);
-    EXPECT_EQ(test::allocated() - before, test::rounded(y.nbytes()) + test::rounded(places)) << width;
+    const Tensor y = max_pool2d(x, {.kernel = kernel, .stride = {1, 1}});
+    const std::size_t places = static_cast<std::size_t>(y.numel()) * (kernel.h == 15 ? 1 : 4);
+    EXPECT_EQ(test::allocated() - before, test::rounded(y.nbytes()) + test::rounded(places)) << kernel;
   }
+}
+
+TEST(MaxPool2d, AppliesReluAsBeforeIt) {
+  const double nan = std::nan("");
+  for (const Size2 kernel : {Size2(1, 2), Size2(3, 3), Size2(15, 17), Size2(16, 17)})
+    for (const auto& layout : {"row-major", "channels-last"}) {
+      SCOPED_TRACE(detail::concat(kernel, ' ', layout));
+      Tensor x = image(layout, {2, 16, 17, 18}) - 1.5;  // most are negative
+      index(x, {0, 0, 0, 0}) = nan;
+      index(x, {1, 3, 2, 5}) = 0.0;
+      x = x.detach().set_requires_grad();
+      const auto bits = [](const Tensor& t) {
+        std::vector<std::uint64_t> all;
+        for (const double v : t.to_vector<double>()) all.push_back(std::bit_cast<std::uint64_t>(v));
+        return all;
+      };
+      const Tensor y = max_pool2d(x, {.kernel = kernel, .stride = 1}, Activation::relu),
+                   expected = max_pool2d(relu(x), {.kernel = kernel, .stride = 1});
+      EXPECT_EQ(bits(y), bits(expected));
+      const Tensor seed = test::random_tensor(y.shape()).set_requires_grad();
+      const auto grads = [&](const Tensor& of) {
+        const Tensor gx = grad({of}, {x}, {.seeds = {seed}, .create_graph = true})[0];
+        return std::pair(gx.to_vector<double>(), grad({sum(gx * gx)}, {seed})[0].to_vector<double>());
+      };
+      EXPECT_EQ(grads(y), grads(expected));
+    }
+  EXPECT_THROWS_SAYING(max_pool2d(ones({1, 1, 2, 2}), {}, Activation::gelu_tanh), ValueError, "relu");
 }
 
 // Sums of up to nine bf16 gradients are rounded once, at the end.

@@ -115,21 +115,22 @@ TEST(KernelLayouts, OfMaxPools) {
     return Kernel{{random_tensor({2, 5, 6, 4}, dtype)},
                   {empty({2, 5, 3, 2}, dtype), empty({2, 5, 3, 2}, DType::u8)},
                   [&](const Tensors& in, const Tensors& out) {
-                    run<&PoolKernels::max_pool2d>(on_cpu, in[0].read(), p, out[0].write(), out[1].write());
+                    run<&PoolKernels::max_pool2d>(on_cpu, in[0].read(), p, Activation::relu, out[0].write(),
+                                                  out[1].write());
                   }};
   };
   expect_one_result("max_pool2d", with_indices, image_layouts);
   const auto alone = [&](DType dtype) {
     return Kernel{
         {random_tensor({2, 5, 6, 4}, dtype)}, {empty({2, 5, 3, 2}, dtype)}, [&](const Tensors& in, const Tensors& out) {
-          run<&PoolKernels::max_pool2d>(on_cpu, in[0].read(), p, out[0].write(), View());
+          run<&PoolKernels::max_pool2d>(on_cpu, in[0].read(), p, Activation::none, out[0].write(), View());
         }};
   };
   expect_one_result("max_pool2d without indices", alone, image_layouts);
   const auto chosen = [&](DType dtype) {
     const Tensor x = random_tensor({2, 5, 6, 4}, dtype), y = empty({2, 5, 3, 2}, dtype),
                  indices = empty({2, 5, 3, 2}, DType::u8);
-    run<&PoolKernels::max_pool2d>(on_cpu, x.read(), p, y.write(), indices.write());
+    run<&PoolKernels::max_pool2d>(on_cpu, x.read(), p, Activation::none, y.write(), indices.write());
     return indices;
   };
   const auto backward = [&](DType dtype) {
