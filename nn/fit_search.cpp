@@ -3,9 +3,10 @@
 // peak moves. For the second, options are added by the bytes that they save for their time, until they are enough. In
 // both, options are exchanged for cheaper ones, and those that are not needed are dropped. The cheaper set is chosen.
 // If neither fits, options are added by the peak: of those that are enough, the one that adds the least time, else the
-// one that lowers the peak most. If none lowers the peak, a checkpointed module is replaced by its parts, because
-// recomputing all of it at once causes the peak. Finally, sets that add less time are tried, the cheapest first, if
-// their options together save the missing bytes. Times are estimated from the work of predicted steps (step_cost.h).
+// one that lowers the peak most. If none lowers the peak, an option is exchanged for another one that does, or a
+// checkpointed module is replaced by its parts, because recomputing all of it at once causes the peak. Finally, sets
+// that add less time are tried, the cheapest first, if their options together save the missing bytes. Times are
+// estimated from the work of predicted steps (step_cost.h).
 #include "bytetape/nn/fit_search.h"
 
 #include <algorithm>
@@ -230,8 +231,9 @@ class Search {
   }
 
   bool choose_by_peak() {
+    std::size_t swaps = 256;
     while (!(peak_ <= limit_ && fits(memory_options_)))
-      if (!add_one(true) && !add_one(false) && !split_one()) return false;
+      if (!add_one(true) && !add_one(false) && !swap_one(swaps) && !split_one()) return false;
     leave_out();
     return true;
   }
@@ -260,6 +262,26 @@ class Search {
     ModuleOptions then = chosen_;
     then.insert(option);
     return then;
+  }
+
+  /// Exchanges an option for another one of its kind, if that lowers the peak.
+  bool swap_one(std::size_t& tries) {
+    for (const ModuleOption& out : chosen_) {
+      ModuleOptions others = chosen_;
+      others.erase(out);
+      for (const Useful& u : useful_) {
+        if (u.option.kind != out.kind || u.option == out || overlap(others, u.option)) continue;
+        if (tries == 0) return false;
+        --tries;
+        ModuleOptions then = others;
+        then.insert(u.option);
+        if (const std::size_t peak = look(options_of(then)).peak_allocated(); peak < peak_) {
+          choose(std::move(then), peak);
+          return true;
+        }
+      }
+    }
+    return false;
   }
 
   bool split_one() {
