@@ -231,7 +231,7 @@ class Search {
   }
 
   bool choose_by_peak() {
-    std::size_t swaps = 256;
+    std::size_t swaps = 64;
     while (!(peak_ <= limit_ && fits(memory_options_)))
       if (!add_one(true) && !add_one(false) && !swap_one(swaps) && !split_one()) return false;
     leave_out();
@@ -264,13 +264,16 @@ class Search {
     return then;
   }
 
-  /// Exchanges an option for another one of its kind, if that lowers the peak.
+  /// Exchanges an option for another one of its kind that saves about as much, if that lowers the peak.
   bool swap_one(std::size_t& tries) {
     for (const ModuleOption& out : chosen_) {
+      const auto is_out = [&](const Useful& u) { return u.option == out; };
+      const std::size_t saves = std::find_if(useful_.begin(), useful_.end(), is_out)->saves;
       ModuleOptions others = chosen_;
       others.erase(out);
       for (const Useful& u : useful_) {
         if (u.option.kind != out.kind || u.option == out || overlap(others, u.option)) continue;
+        if (u.saves < saves / 8 * 7 || saves < u.saves / 8 * 7) continue;
         if (tries == 0) return false;
         --tries;
         ModuleOptions then = others;
