@@ -8,7 +8,7 @@ An option is a module that is checkpointed, or that recomputes cheap results. Th
 the least time, among all sets that fit. No module is inside another one of the same kind. HiGHS (PyPI: highspy) proposes
 sets, the fastest first, and memory::predict says which one fits. Times of options are in plans_times.json, which --measure
 writes. Exits with 1 if a choice of nn::fit makes a step slower than the best one by more than RATIO, misses a choice that
-fits, or takes more than 10 s. If the solver gives up, its last proposal is a lower bound of the best time. RATIO is then
+fits, or takes more than 10 s of processor time. If the solver gives up, its last proposal is a lower bound of the best time. RATIO is then
 larger by 0.02. Exits with 77 without HiGHS.
 """
 

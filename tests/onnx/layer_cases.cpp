@@ -77,6 +77,8 @@ void add_convolutions(std::vector<ExportCase>& all) {
 
 void add_pools(std::vector<ExportCase>& all) {
   all.push_back(layer_case("MaxPool2d", nn::MaxPool2d(3, 2, 1), {3, 9, 8}));
+  const auto rectified = [](const Tensor& x) { return max_pool2d(x, {.kernel = 2}, Activation::relu); };
+  all.push_back(layer_case("MaxPool2dWithReLU", nn::Lambda(rectified), {3, 9, 8}));
   all.push_back(layer_case("AvgPool2d", nn::AvgPool2d(3, 2, 1), {3, 9, 8}));
   all.push_back(layer_case("AvgPool2dWithoutPad", nn::AvgPool2d(3, 2, 1, false), {3, 9, 8}));
   all.push_back(layer_case("AdaptiveAvgPool2d", nn::AdaptiveAvgPool2d(1), {3, 9, 8}));

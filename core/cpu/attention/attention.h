@@ -7,6 +7,7 @@
 #include "bytetape/core/cpu/matrix_block.h"
 #include "bytetape/core/cpu/philox_blocks.h"
 #include "bytetape/core/cpu/row.h"
+#include "bytetape/core/cpu/slices.h"
 #include "bytetape/core/kernels/attention.h"
 #include "bytetape/core/kernels/scratch_parts.h"
 
@@ -116,18 +117,15 @@ void drop(const AttentionInputs& in, const Tile& t, C* tile) {
 /// Splits `units` of work among the threads, each with its part of the workspace: f(unit, scratch).
 template <class F>
 void for_each_unit(std::int64_t units, Workspace ws, const F& f) {
-  const std::int64_t slices = std::min<std::int64_t>(num_threads(), units);
-  if (slices == 0) return;
-  const std::size_t bytes = ws.bytes / static_cast<std::size_t>(slices);
-  parallel_for(slices, 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t slice = begin; slice < end; ++slice)
-      for (std::int64_t unit = units * slice / slices; unit < units * (slice + 1) / slices; ++unit)
-        f(unit, static_cast<char*>(ws.data) + static_cast<std::size_t>(slice) * bytes);
+  if (units == 0) return;
+  const std::size_t bytes = ws.bytes / static_cast<std::size_t>(slices_of(units));
+  share(units, [&](std::int64_t unit, std::int64_t slice) {
+    f(unit, static_cast<char*>(ws.data) + static_cast<std::size_t>(slice) * bytes);
   });
 }
 /// The workspace of for_each_unit(), with `bytes` of scratch for each thread.
 inline Plan plan_units(std::int64_t units, std::size_t bytes) {
-  return {.workspace = bytes * static_cast<std::size_t>(std::min<std::int64_t>(num_threads(), units))};
+  return {.workspace = bytes * static_cast<std::size_t>(slices_of(units))};
 }
 
 /// Defined in attention_backward.cpp.

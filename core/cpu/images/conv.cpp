@@ -4,32 +4,14 @@
 #include "bytetape/core/cpu/copy.h"
 #include "bytetape/core/cpu/gemm.h"
 #include "bytetape/core/cpu/images/im2col.h"
-#include "bytetape/core/cpu/parallel.h"
+#include "bytetape/core/cpu/slices.h"
+#include "bytetape/core/kernels/scratch_parts.h"
 #include "bytetape/core/visit.h"
 
 namespace bytetape::cpu::portable {
 namespace {
 
-/// Hands out consecutive pieces of the workspace. Without memory it only counts their bytes.
-class Arena {
- public:
-  Arena() = default;
-  explicit Arena(void* data) : data_(static_cast<char*>(data)) {}
-  void* bytes(std::size_t n) {
-    void* at = data_ ? data_ + used_ : nullptr;
-    used_ += aligned_bytes(n);
-    return at;
-  }
-  template <class C>
-  C* take(std::int64_t n) {
-    return static_cast<C*>(bytes(static_cast<std::size_t>(n) * sizeof(C)));
-  }
-  std::size_t used() const { return used_; }
-
- private:
-  char* data_ = nullptr;
-  std::size_t used_ = 0;
-};
+using Arena = ScratchParts<64>;
 
 template <class C>
 View dense(C* data, const Shape& shape) {
@@ -80,7 +62,7 @@ struct Slice {
       : patches(arena.take<C>(s.pixels() * s.patch())), y(arena.take<C>(s.pixels() * s.o)) {
     const std::int64_t sizes[3] = {s.pixels(), s.group_out(), s.patch()};
     const auto pack = [&](int m, int n, int k) { return gemm_scratch<C>(sizes[m], sizes[n], sizes[k]); };
-    packed = arena.bytes(std::max({pack(0, 1, 2), pack(0, 2, 1), pack(1, 2, 0)}));
+    packed = arena.take_bytes(std::max({pack(0, 1, 2), pack(0, 2, 1), pack(1, 2, 0)}));
   }
   Matrix<C> patch_matrix(const ConvSizes& s) const { return row_major(patches, s.pixels(), s.patch()); }
   /// Returns the columns of group g in the image of y, which is (pixels, o).
@@ -183,25 +165,21 @@ Plan plan(const Args& args) {
   const ConvSizes s(args);
   return visit_floating(s.dtype, [&](auto zero) -> Plan {
     using J = Job<compute_t<decltype(zero)>>;
-    Arena shared, own;
+    Arena shared(nullptr), own(nullptr);
     const J job(s, shared);
     const typename J::PerThread slice(s, own);
-    return {shared.used() + own.used() * static_cast<std::size_t>(num_threads())};
+    return {shared.bytes() + own.bytes() * static_cast<std::size_t>(num_threads())};
   });
 }
 
 /// Calls f(i, per_thread) for i in [0, count), in parallel. Each thread has its own PerThread.
 template <class PerThread, class F>
 void share(const ConvSizes& s, std::int64_t count, char* memory, F&& f) {
-  const std::int64_t slices = std::min<std::int64_t>(num_threads(), count);
-  Arena measure;
+  Arena measure(nullptr);
   const PerThread unused(s, measure);
-  parallel_for(slices, 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t k = begin; k < end; ++k) {
-      Arena arena(memory + static_cast<std::size_t>(k) * measure.used());
-      const PerThread slice(s, arena);
-      for (std::int64_t i = count * k / slices; i < count * (k + 1) / slices; ++i) f(i, slice);
-    }
+  cpu::share(count, [&](std::int64_t i, std::int64_t k) {
+    Arena arena(memory + static_cast<std::size_t>(k) * measure.bytes());
+    f(i, PerThread(s, arena));
   });
 }
 
@@ -213,7 +191,7 @@ void conv2d(const Conv2dArgs& a, const Plan&, Workspace ws) {
     Arena arena(ws.data);
     Forward<C> job(s, arena);
     job.weights.load(a.weight);
-    share<Slice<C>>(s, s.n, static_cast<char*>(ws.data) + arena.used(),
+    share<Slice<C>>(s, s.n, static_cast<char*>(ws.data) + arena.bytes(),
                     [&](std::int64_t i, const auto& slice) { job.template image_of_y<T>(s, a, i, slice); });
   });
 }
@@ -226,7 +204,7 @@ void conv2d_input_grad(const Conv2dInputGradArgs& a, const Plan&, Workspace ws) 
     InputGrad<C> job(s, arena);
     job.weights.load(a.weight);
     share<typename InputGrad<C>::PerThread>(
-        s, s.n, static_cast<char*>(ws.data) + arena.used(),
+        s, s.n, static_cast<char*>(ws.data) + arena.bytes(),
         [&](std::int64_t i, const auto& slice) { job.image_of_gx(s, a.gy, a.gx, i, slice); });
   });
 }
@@ -239,7 +217,7 @@ void conv2d_weight_grad(const Conv2dWeightGradArgs& args, const Plan&, Workspace
     using C = compute_t<T>;
     Arena arena(ws.data);
     const WeightGrad<C> job(s, arena);
-    share<Slice<C>>(s, job.parts, static_cast<char*>(ws.data) + arena.used(),
+    share<Slice<C>>(s, job.parts, static_cast<char*>(ws.data) + arena.bytes(),
                     [&](std::int64_t part, const auto& slice) { job.template sum_part<T>(s, a.x, a.gy, part, slice); });
     job.finish(s, a.gw, a.gb);
   });

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "bytetape/core/cpu/activation.h"
+#include "bytetape/core/cpu/slices.h"
 #include "bytetape/core/cpu/winograd/filters.h"
 #include "bytetape/core/cpu/winograd/split.h"
 
@@ -38,29 +39,30 @@ struct Convolution {
 struct Own {
   Products inputs, sums, filters;  // of a block of tiles, and of a panel of results
 
-  Own(const Convolution& c, const Split& split, Arena& arena)
-      : inputs(arena.products(split.block, c.x.channels)), sums(arena.products(split.block, panel)) {
-    if (!split.keeps_filters) filters = arena.products(Split::depth, panel);
+  Own(const Convolution& c, const Split& split, Parts& scratch)
+      : inputs(take_products(scratch, split.block, c.x.channels)), sums(take_products(scratch, split.block, panel)) {
+    if (!split.keeps_filters) filters = take_products(scratch, Split::depth, panel);
   }
 };
 
 /// Runs a convolution.
 class Run {
  public:
-  Run(const Convolution& c, Arena& arena)
+  Run(const Convolution& c, Parts& scratch)
       : c_(c),
         tiles_(c.y.n, c.y.h, c.y.w),
         split_(tiles_.size(), c.x.channels, c.y.channels),
-        zeros_(arena.take(c.x.channels)) {
-    if (split_.keeps_filters) filters_ = arena.products(c.x.channels, c.y.channels);
+        zeros_(scratch.take<float>(c.x.channels)) {
+    if (split_.keeps_filters) filters_ = take_products(scratch, c.x.channels, c.y.channels);
   }
   const Split& split() const { return split_; }
 
   void prepare() const {
     std::fill_n(zeros_, c_.x.channels, 0.0F);
     if (!split_.keeps_filters) return;
-    share(c_.y.channels / 16, [&](std::int64_t i, std::int64_t) {
-      c_.filters.transform_block(0, 16 * i, filters_.block(0, 16 * i, filters_.rows, 16));
+    constexpr std::int64_t n = channel_multiple;
+    share(c_.y.channels / n, [&](std::int64_t i, std::int64_t) {
+      c_.filters.transform_block(0, n * i, filters_.block(0, n * i, filters_.rows, n));
     });
   }
 
@@ -122,21 +124,21 @@ class Run {
 };
 
 Plan plan(const Convolution& c) {
-  Arena shared, own;
+  Parts shared(nullptr), own(nullptr);
   const Run run(c, shared);
   const Own unused(c, run.split(), own);
-  const std::int64_t floats = shared.used() + own.used() * run.split().slices();
-  return {.workspace = static_cast<std::size_t>(floats) * sizeof(float), .algorithm = algorithm};
+  return {.workspace = shared.bytes() + own.bytes() * static_cast<std::size_t>(slices_of(run.split().parts())),
+          .algorithm = algorithm};
 }
 
 void run(const Convolution& c, void* workspace) {
-  Arena shared(workspace), measure;
+  Parts shared(workspace), measure(nullptr);
   const Run run(c, shared);
   const Own unused(c, run.split(), measure);
   run.prepare();
   share(run.split().parts(), [&](std::int64_t part, std::int64_t slice) {
-    Arena arena(static_cast<float*>(workspace) + shared.used() + slice * measure.used());
-    run.make_part(part, Own(c, run.split(), arena));
+    Parts own(static_cast<char*>(workspace) + shared.bytes() + static_cast<std::size_t>(slice) * measure.bytes());
+    run.make_part(part, Own(c, run.split(), own));
   });
 }
 
@@ -144,7 +146,7 @@ void run(const Convolution& c, void* workspace) {
 
 bool suits(const ConstView& x, const ConstView& weight, const ConstView& y, const Conv2dParams& p) {
   const auto is_image = [](const ConstView& v) {
-    return v.numel() > 0 && v.shape[1] % 16 == 0 && is_channels_last(v.shape, v.strides);
+    return v.numel() > 0 && v.shape[1] % channel_multiple == 0 && is_channels_last(v.shape, v.strides);
   };
   constexpr std::int64_t fewest = 8;  // tiles, for which filters are transformed
   const std::int64_t tiles = Tiles(y.shape[0], y.shape[2], y.shape[3]).size();

@@ -30,16 +30,13 @@ class Filters {
  public:
   /// Filters that make y from x.
   static Filters forward(const ConstView& w) {
-    return {w.as<float>(), w.shape[1], w.shape[0], w.strides[1], w.strides[0], w.strides[2], w.strides[3]};
+    return {w.as<float>(), w.strides[1], w.strides[0], {w.strides[2], w.strides[3]}};
   }
   /// Filters that make the gradient of x from that of y: turned by 180 degrees.
   static Filters backward(const ConstView& w) {
-    const std::int64_t h = w.strides[2], v = w.strides[3], last = taps - 1;
-    return {w.as<float>() + last * (h + v), w.shape[0], w.shape[1], w.strides[0], w.strides[1], -h, -v};
+    const std::int64_t down = w.strides[2], across = w.strides[3], last = taps - 1;
+    return {w.as<float>() + last * (down + across), w.strides[0], w.strides[1], {-down, -across}};
   }
-
-  std::int64_t rows() const { return rows_; }
-  std::int64_t cols() const { return cols_; }
 
   /// Writes transformed filters, from `row` and `col` on, to all of `to`.
   void transform_block(std::int64_t row, std::int64_t col, const Products& to) const {
@@ -59,9 +56,8 @@ class Filters {
  private:
   static constexpr std::int64_t together = width;  // rows
 
-  Filters(const float* data, std::int64_t rows, std::int64_t cols, std::int64_t row_step, std::int64_t col_step,
-          std::int64_t step_h, std::int64_t step_w)
-      : data_(data), rows_(rows), cols_(cols), row_step_(row_step), col_step_(col_step), step_{step_h, step_w} {}
+  Filters(const float* data, std::int64_t row_step, std::int64_t col_step, Size2 step)
+      : data_(data), row_step_(row_step), col_step_(col_step), step_(step) {}
 
   /// Loads a vector of filters for each of n rows.
   void load(std::int64_t row, std::int64_t n, std::int64_t col, V (&to)[together][taps][taps]) const {
@@ -86,8 +82,8 @@ class Filters {
   }
 
   const float* data_;
-  std::int64_t rows_, cols_, row_step_, col_step_;
-  Size2 step_;
+  std::int64_t row_step_, col_step_;
+  Size2 step_;  // between taps
 };
 
 }  // namespace bytetape::cpu::winograd

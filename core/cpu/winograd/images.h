@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "bytetape/core/cpu/parallel.h"
 #include "bytetape/core/cpu/register_block.h"
 #include "bytetape/core/cpu/winograd/transform.h"
 #include "bytetape/core/integers.h"
+#include "bytetape/core/kernels/scratch_parts.h"
 #include "bytetape/core/size2.h"
 #include "bytetape/core/view.h"
 
@@ -13,6 +13,7 @@ namespace bytetape::cpu::winograd {
 
 using V = Vector<float>;
 inline constexpr std::int64_t width = vector_width<float>, panel = most_columns<float>;
+inline constexpr std::int64_t channel_multiple = 16;  // a multiple of every width
 
 /// Images (n, h, w, channels) without gaps.
 template <class T>
@@ -88,31 +89,16 @@ inline void multiply_into(bool first, const Matrix<const float>& a, const Matrix
   }
 }
 
-/// Hands out consecutive pieces of a workspace. Without memory it only counts their floats.
-class Arena {
- public:
-  Arena() = default;
-  explicit Arena(void* data) : data_(static_cast<float*>(data)) {}
+using Parts = ScratchParts<64>;
 
-  float* take(std::int64_t n) {
-    float* const at = data_ ? data_ + used_ : nullptr;
-    used_ += round_up(n, line);
-    return at;
-  }
-  /// Steps between rows and between matrices are odd numbers of cache lines, because caches hold few lines whose
-  /// distance is a multiple of a large power of two.
-  Products products(std::int64_t rows, std::int64_t cols) {
-    const std::int64_t row_step = odd_lines(cols), size = odd_lines(rows * row_step);
-    return {take(winograd::products * size), rows, cols, row_step, size};
-  }
-  std::int64_t used() const { return used_; }  // floats
-
- private:
-  static constexpr std::int64_t line = 16;
-  static std::int64_t odd_lines(std::int64_t n) { return ceil_div(n, line) / 2 * 2 * line + line; }
-  float* data_ = nullptr;
-  std::int64_t used_ = 0;
-};
+/// Takes memory for products. Steps between rows and between matrices are odd numbers of cache lines, because caches
+/// hold few lines whose distance is a multiple of a large power of two.
+inline Products take_products(Parts& scratch, std::int64_t rows, std::int64_t cols) {
+  constexpr std::int64_t line = 16;
+  const auto odd_lines = [](std::int64_t n) { return ceil_div(n, line) / 2 * 2 * line + line; };
+  const std::int64_t row_step = odd_lines(cols), size = odd_lines(rows * row_step);
+  return {scratch.take<float>(products * size), rows, cols, row_step, size};
+}
 
 /// Writes the transformed squares of pixels of `count` tiles, from tile `start` on, to the rows of `to`. A square
 /// begins `padding` pixels before its tile. Pixels outside of an image are zeros, of which `zeros` is one.
@@ -138,19 +124,6 @@ void transform_squares(const Images<const float>& x, const Tiles& tiles, std::in
       to.store(transformed, t, c);
     }
   }
-}
-
-/// The slices in which share() divides calls.
-inline std::int64_t slices_of(std::int64_t count) { return std::min<std::int64_t>(num_threads(), count); }
-
-/// Calls f(i, slice) for i in [0, count). Threads share the slices, and the calls of a slice run one after the other.
-template <class F>
-void share(std::int64_t count, const F& f) {
-  const std::int64_t slices = slices_of(count);
-  parallel_for(slices, 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t k = begin; k < end; ++k)
-      for (std::int64_t i = count * k / slices; i < count * (k + 1) / slices; ++i) f(i, k);
-  });
 }
 
 }  // namespace bytetape::cpu::winograd

@@ -1,6 +1,7 @@
 #include "bytetape/core/cpu/winograd/split.h"
 
 #include "bytetape/core/cpu/winograd/images.h"
+#include "bytetape/core/parallel.h"
 
 namespace bytetape::cpu::winograd {
 
@@ -26,7 +27,5 @@ Split::Split(std::int64_t tiles, std::int64_t channels, std::int64_t results)
       blocks_ = blocks;
     }
 }
-
-std::int64_t Split::slices() const { return slices_of(parts()); }
 
 }  // namespace bytetape::cpu::winograd

@@ -15,7 +15,6 @@ struct Split {
 
   Split(std::int64_t tiles, std::int64_t channels, std::int64_t results);
   std::int64_t parts() const { return blocks_ * groups; }
-  std::int64_t slices() const;  ///< of share()
 
  private:
   std::int64_t blocks_;

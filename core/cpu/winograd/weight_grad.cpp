@@ -5,6 +5,7 @@
 
 #include "bytetape/core/conv_sizes.h"
 #include "bytetape/core/cpu/activation.h"
+#include "bytetape/core/cpu/slices.h"
 #include "bytetape/core/cpu/winograd/conv.h"
 #include "bytetape/core/cpu/winograd/images.h"
 
@@ -25,19 +26,19 @@ struct Scratch {
   float *zeros, *bias_sums;
   Products inputs, grads, sums;
 
-  Scratch(const ConvSizes& s, const Tiles& tiles, bool with_bias, Arena& arena)
+  Scratch(const ConvSizes& s, const Tiles& tiles, bool with_bias, Parts& scratch)
       : is_whole(tiles.size() * (s.c + s.o) <= s.c * s.o),
         bias_parts(with_bias ? std::min<std::int64_t>(s.n * s.oh, 64) : 0),
-        zeros(arena.take(std::max(s.c, s.o))),
-        bias_sums(arena.take(bias_parts * s.o)),
-        inputs(arena.products(is_whole ? tiles.size() : chunk_of(s, tiles), s.c)),
-        grads(arena.products(inputs.rows, s.o)) {
+        zeros(scratch.take<float>(std::max(s.c, s.o))),
+        bias_sums(scratch.take<float>(bias_parts * s.o)),
+        inputs(take_products(scratch, is_whole ? tiles.size() : chunk_of(s, tiles), s.c)),
+        grads(take_products(scratch, inputs.rows, s.o)) {
     if (!is_whole) {
-      sums = arena.products(s.o, s.c);
+      sums = take_products(scratch, s.o, s.c);
       return;
     }
-    sums = arena.products(block, panel);
-    for (std::int64_t i = 1; i < slices_of(blocks_of(s)); ++i) arena.products(block, panel);
+    sums = take_products(scratch, block, panel);
+    for (std::int64_t i = 1; i < slices_of(blocks_of(s)); ++i) take_products(scratch, block, panel);
   }
   Products own_sums(std::int64_t slice) const {
     Products own = sums;
@@ -131,9 +132,9 @@ bool suits(const Conv2dWeightGradArgs& a) {
 
 Plan plan_weight_grad(const Conv2dWeightGradArgs& a) {
   const ConvSizes s(a);
-  Arena arena;
-  const Scratch unused(s, Tiles(s.n, s.oh, s.ow), a.gb.defined(), arena);
-  return {.workspace = static_cast<std::size_t>(arena.used()) * sizeof(float), .algorithm = algorithm};
+  Parts parts(nullptr);
+  const Scratch unused(s, Tiles(s.n, s.oh, s.ow), a.gb.defined(), parts);
+  return {.workspace = parts.bytes(), .algorithm = algorithm};
 }
 
 void weight_grad(const Conv2dWeightGradArgs& args, void* workspace) {
@@ -141,8 +142,8 @@ void weight_grad(const Conv2dWeightGradArgs& args, void* workspace) {
   const ConvSizes sizes(a);
   const Images<const float> x = images(a.x), gy = images(a.gy);
   const Tiles tiles(sizes.n, sizes.oh, sizes.ow);
-  Arena arena(workspace);
-  const Scratch s(sizes, tiles, a.gb.defined(), arena);
+  Parts parts(workspace);
+  const Scratch s(sizes, tiles, a.gb.defined(), parts);
   std::fill_n(s.zeros, std::max(sizes.c, sizes.o), 0.0F);
   for (std::int64_t start = 0; start < tiles.size(); start += s.inputs.rows) {
     const std::int64_t size = std::min(s.inputs.rows, tiles.size() - start);

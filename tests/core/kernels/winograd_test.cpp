@@ -1,6 +1,8 @@
 // Convolutions by Winograd's algorithm, against direct ones in f64.
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 
 #include "bytetape/autograd/engine.h"
 #include "bytetape/autograd/ops.h"
@@ -69,7 +71,8 @@ Tensor gradient_of(const Case& c) {
 Tensor image_of(const Case& c) { return channels_last(random_tensor(c.x, DType::f32)); }
 Tensor weight_of(const Case& c) { return random_tensor({c.results, c.x[1], 3, 3}, DType::f32); }
 
-/// Expects each element to differ by at most 3e-5 of the values' root mean square, and by 4e-6 on average.
+/// Expects each element to differ by at most 3e-5 of the values' root mean square, and their differences by 4e-6 in
+/// root mean square.
 void expect_close(const Tensor& got, const Tensor& expected, const char* what) {
   const std::vector<double> a = got.to_vector<double>(), b = expected.to_vector<double>();
   double squares = 0, errors = 0, largest = 0;
@@ -136,6 +139,32 @@ TEST(Winograd, AppliesAnActivation) {
     return y;
   };
   EXPECT_EQ(convolve(Activation::relu).to_vector<float>(), relu(convolve(Activation::none)).to_vector<float>());
+}
+
+// With an activation, kernels read the gradient that passed through it, which may have another layout than gy.
+TEST(Winograd, AMaskedGradientMayHaveAnotherLayout) {
+  for (const std::int64_t channels : {8, 32})  // 8: a direct kernel
+    for (const bool is_row_major : {false, true}) {
+      const Tensor x = channels_last(random_tensor({2, channels, 8, 8}, DType::f32)),
+                   gy = channels_last(random_tensor({2, 32, 8, 8}, DType::f32)), values = relu(gy + 0.5),
+                   y = is_row_major ? contiguous(values) : channels_last(values);
+      const auto run_with = [&](const ConvKernels& k) {
+        const Tensor gw = empty({32, channels, 3, 3}), gb = empty({32}), masked = empty_like(y);
+        const Conv2dWeightGradArgs args{x.read(),       gy.read(),        gw.write(), gb.write(),
+                                        {.padding = 1}, Activation::relu, y.read(),   masked.write()};
+        const Plan plan = k.conv2d_weight_grad.plan(args);
+        std::vector<std::max_align_t> memory(plan.workspace / sizeof(std::max_align_t) + 8);
+        void* data = memory.data();
+        std::size_t space = plan.workspace + 64;
+        k.conv2d_weight_grad.launch(args, plan, {std::align(64, plan.workspace, data, space), plan.workspace});
+        return std::pair(gw, gb);
+      };
+      const auto [gw, gb] = run_with(cpu::conv_kernels());
+      const auto [expected_w, expected_b] = run_with(cpu::portable::conv_kernels());
+      SCOPED_TRACE(testing::Message() << channels << " channels, row-major: " << is_row_major);
+      expect_close(gw, expected_w, "gw");
+      expect_close(gb, expected_b, "gb");
+    }
 }
 
 TEST(Winograd, SuitsThreeByThreeTapsOfManyChannels) {
