@@ -87,6 +87,9 @@ class Dropout : public Module {
   /// Throws ValueError unless 0 <= p <= 1.
   explicit Dropout(double p = 0.5);
   Tensor forward(const Tensor& x) override;
+  /// Returns forward(x), in row-major order if it is another tensor than x.
+  Tensor row_major(const Tensor& x);
+  FusionRole fusion_role() const override;
   std::string describe() const override { return detail::concat("Dropout(", p_, ")"); }
 
  private:
@@ -100,6 +103,7 @@ class Flatten : public Module {
   /// Flattens the dims start_dim to end_dim, both included. Negative dims count from the end.
   explicit Flatten(std::int64_t start_dim = 1, std::int64_t end_dim = -1) : start_(start_dim), end_(end_dim) {}
   Tensor forward(const Tensor& x) override;
+  FusionRole fusion_role() const override;
   std::string describe() const override;
 
  private:

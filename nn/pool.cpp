@@ -3,6 +3,7 @@
 #include "bytetape/autograd/ops/images/pool.h"
 #include "bytetape/core/error.h"
 #include "bytetape/nn/call.h"
+#include "bytetape/nn/fusion.h"
 
 namespace bytetape::nn {
 namespace {
@@ -25,6 +26,7 @@ Tensor MaxPool2d::operator()(const Tensor& x, Activation activation) {
   return call(
       *this, [this, activation](const Tensor& x) { return max_pool2d(x, params_, activation); }, x);
 }
+FusionRole MaxPool2d::fusion_role() const { return FusionRole::for_maximum(*this, PoolKernels::epilogues); }
 std::string MaxPool2d::describe() const { return "MaxPool2d(" + describe_params(params_) + ")"; }
 
 AvgPool2d::AvgPool2d(Size2 kernel, Size2 stride, Size2 padding, bool count_include_pad)

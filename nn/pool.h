@@ -15,6 +15,7 @@ class MaxPool2d : public Module {
   /// Returns activation(forward(x)), computed as one op. forward(relu(x)) is the same, but needs more memory.
   Tensor operator()(const Tensor& x, Activation activation);
   std::string describe() const override;
+  FusionRole fusion_role() const override;
 
  private:
   Pool2dParams params_;

@@ -9,16 +9,23 @@ namespace {
 
 std::int64_t length(const Sequential& model) { return static_cast<std::int64_t>(model.size()); }
 
-/// Runs layers first to last - 1 on x. A layer and the activation behind it run as one op if the layer supports that.
+/// Runs layers first to last - 1 on x, and those that can be fused as one op.
 Tensor run_layers(Sequential& model, std::int64_t first, std::int64_t last, const Tensor& x) {
+  const auto role_of = [&](std::int64_t i) { return i < last ? model[i].fusion_role() : FusionRole(); };
   Tensor y = x;
   for (std::int64_t i = first; i < last; ++i) {
-    Module& layer = model[i];
-    const Activation activation = i + 1 == last ? Activation::none : model[i + 1].fusion_role().activation();
-    const FusionRole role = activation == Activation::none ? FusionRole() : layer.fusion_role();
-    const bool fuses = role.takes(activation);
-    y = fuses ? role.run(layer, y, activation) : layer(y);
-    if (fuses) ++i;
+    const FusionRole role = role_of(i), next = role_of(i + 1);
+    const Activation activation = next.activation();
+    if (role_of(i + 2).takes_before(activation)) {  // needs less memory than the layer with the activation
+      y = model[i](y);
+      y = role_of(i + 2).run(model[i + 2], y, activation);
+      i += 2;
+    } else if (role.takes(activation)) {
+      y = role.run(model[i], y, activation);
+      ++i;
+    } else {
+      y = role.reorders_for(next) ? role.run(model[i], y, Activation::none) : model[i](y);
+    }
   }
   return y;
 }

@@ -21,27 +21,31 @@ struct Dropout {
     return static_cast<T>(dropout_keeps(word, threshold) ? kept : C{0});
   }
 
-  /// n adjacent elements of y.
-  void row(const std::uint32_t* words, std::int64_t n, char* y, const char* x, std::int64_t x_step) const {
+  /// Drops n adjacent elements.
+  void row(const std::uint32_t* words, std::int64_t n, char* y, const char* x) const {
     const Dropout f = *this;
     auto* to = reinterpret_cast<T*>(y);
-    if (x_step == sizeof(T)) {  // lets the compiler vectorise
-      const auto* from = reinterpret_cast<const T*>(x);
-      for (std::int64_t i = 0; i < n; ++i) to[i] = f(words[i], from[i]);
-    } else {
-      for (std::int64_t i = 0; i < n; ++i) to[i] = f(words[i], *reinterpret_cast<const T*>(x + i * x_step));
-    }
+    const auto* from = reinterpret_cast<const T*>(x);
+    for (std::int64_t i = 0; i < n; ++i) to[i] = f(words[i], from[i]);
+  }
+  /// Drops n elements. Steps are in bytes.
+  void row(const std::uint32_t* words, std::int64_t n, char* y, std::int64_t y_step, const char* x,
+           std::int64_t x_step) const {
+    if (x_step == sizeof(T) && y_step == sizeof(T)) return row(words, n, y, x);  // which vectorises
+    const Dropout f = *this;
+    for (std::int64_t i = 0; i < n; ++i)
+      *reinterpret_cast<T*>(y + i * y_step) = f(words[i], *reinterpret_cast<const T*>(x + i * x_step));
   }
 };
 
-/// y is row-major.
+/// Goes through the elements in row-major order.
 void drop(const DropoutArgs& a, const ConstView& x, const View& y) {
   visit_floating(y.dtype, [&](auto zero) {
     const Dropout<decltype(zero)> f(a.p);
     const auto loop = row_major_loop(y, x);
     for_each_block<1>(a.state, y.numel(), [&](std::int64_t first, std::int64_t n, const std::uint32_t* words) {
       walk_rows(loop, first, first + n, [&](std::int64_t m, const auto& at, const auto& step) {
-        f.row(words, m, at[1], at[2], step[2]);
+        f.row(words, m, at[1], step[1], at[2], step[2]);
         words += m;
       });
     });
@@ -75,7 +79,7 @@ void drop_across_channels(const DropoutArgs& a) {
               return static_cast<char*>(const_cast<void*>(v.data())) +
                      (n * s[0] + c + h * s[2] + (w + k) * s[3]) * size;
             };
-            f.row(words[k], std::min<std::int64_t>(block_counters, channels - c), at(y), at(x), size);
+            f.row(words[k], std::min<std::int64_t>(block_counters, channels - c), at(y), at(x));
           }
         }
       }
@@ -83,11 +87,11 @@ void drop_across_channels(const DropoutArgs& a) {
   });
 }
 
-// Random numbers are counted in row-major order. For other layouts, two transposing copies cost less than drawing in
-// the layout's order.
+// Random numbers are counted in row-major order. If neither x nor y has it, two transposing copies cost less than
+// drawing in the layout's order.
 Plan plan(const DropoutArgs& a) {
-  const bool in_place = a.y.is_contiguous() || draws_across_channels(a);
-  return {in_place ? 0 : static_cast<std::size_t>(a.y.numel()) * size_of(a.y.dtype)};
+  const bool is_direct = a.x.is_contiguous() || a.y.is_contiguous() || draws_across_channels(a);
+  return {is_direct ? 0 : static_cast<std::size_t>(a.y.numel()) * size_of(a.y.dtype)};
 }
 
 void dropout(const DropoutArgs& a, const Plan& plan, Workspace ws) {

@@ -30,7 +30,7 @@ bool is_flash(const AttentionBackwardArgs& a) { return is_flash(a.in, {&a.y, &a.
 
 std::size_t flash_bytes(const AttentionArgs&) { return 0; }
 std::size_t flash_bytes(const AttentionBackwardArgs& a) {
-  return static_cast<std::size_t>(a.shift.numel()) * sizeof(float);
+  return static_cast<std::size_t>(a.shift.numel()) * 2 * sizeof(float);
 }
 
 }  // namespace bytetape::cuda

@@ -61,13 +61,17 @@ struct Softmax {
   }
 };
 
+/// A warp computes this many products of 16 queries, for which it reads keys and values once.
+template <int D>
+constexpr int stacks = D > 64 ? 1 : 2;
+
 template <int D, int columns>
-__global__ void __launch_bounds__(threads) forward_kernel(const __grid_constant__ Forward a) {
-  constexpr int rows = block_rows<D>;
+__global__ void __launch_bounds__(threads, 2) forward_kernel(const __grid_constant__ Forward a) {
+  constexpr int rows = block_rows(stacks<D>);
   extern __shared__ __align__(16) float shared[];
   float* const q = shared;
   Stages<D, columns> keys(q + tile_size<D, rows>), values(keys.end());
-  const Block<D> block(a.size, a.size.heads, true);
+  const Block<rows> block(a.size, a.size.heads, true);
   const std::int64_t group = block.head / a.size.heads_per_group(), first = block.first;
   const int d = static_cast<int>(a.size.d);
   const std::int64_t end = a.size.end_of_keys(min(first + rows, a.size.n));
@@ -79,9 +83,13 @@ __global__ void __launch_bounds__(threads) forward_kernel(const __grid_constant_
     __pipeline_commit();
   };
   start_copy<D, rows>(q, a.q.at(block.batch, block.head, first), a.q.token, a.size.n - first, d);
+  __pipeline_commit();
   start(0, 0);
 
-  const int warp_row = warp_first_row<D>();
+  const int warp_row = warp_first_row<stacks<D>>();
+  __pipeline_wait_prior(1);
+  __syncthreads();
+  const RowsInRegisters<D, stacks<D>> queries(q + warp_row * pitch<D>);
   Softmax softmax[stacks<D>][2];
   Rows<D, stacks<D>> y;
   int stage = 0;
@@ -89,21 +97,23 @@ __global__ void __launch_bounds__(threads) forward_kernel(const __grid_constant_
     start(j + columns, stage ^ 1);
     __pipeline_wait_prior(1);
     __syncthreads();
-    auto scores = multiply_rows<D, columns>(q + warp_row * pitch<D>, keys.at(stage));
     const Mask mask(a.size, first + warp_row, j);
-    for_results(scores, [&](int m, int g, int k, int, int) { scores.v[m][g][k] *= a.scale; });
-    if (!mask.shows_all(columns))
-      for_results(scores, [&](int m, int g, int k, int row, int column) {
-        if (!mask.shows(row, column)) scores.v[m][g][k] = -infinity;
+    if (!mask.hides_all(16 * stacks<D>)) {
+      auto scores = multiply_rows<D, columns>(queries, keys.at(stage));
+      for_results(scores, [&](int m, int g, int k, int, int) { scores.v[m][g][k] *= a.scale; });
+      if (!mask.shows_all(columns))
+        for_results(scores, [&](int m, int g, int k, int row, int column) {
+          if (!mask.shows(row, column)) scores.v[m][g][k] = -infinity;
+        });
+      for_rows<stacks<D>>([&](int m, int half, int) {
+        const float factor = softmax[m][half].add(scores.v[m], half);
+        for (auto& v : y.v[m]) v[2 * half] *= factor, v[2 * half + 1] *= factor;
       });
-    for_rows<D>([&](int m, int half, int) {
-      const float factor = softmax[m][half].add(scores.v[m], half);
-      for (auto& v : y.v[m]) v[2 * half] *= factor, v[2 * half + 1] *= factor;
-    });
-    multiply_columns<D, columns>(scores, values.at(stage), y);
+      multiply_columns(scores, values.at(stage), y);
+    }
     __syncthreads();
   }
-  for_rows<D>([&](int m, int half, int row) {
+  for_rows<stacks<D>>([&](int m, int half, int row) {
     const std::int64_t i = first + warp_row + row;
     const float total = softmax[m][half].total();
     if (i >= a.size.n) return;
@@ -118,15 +128,11 @@ __global__ void __launch_bounds__(threads) forward_kernel(const __grid_constant_
 
 void run_flash(const AttentionArgs& a, void*) {
   const Forward args(a);
-  const Device device = a.y.device;
-  const cudaStream_t stream = stream_of(device);
+  const cudaStream_t stream = stream_of(a.y.device);
   visit_columns(args.size, [&](auto width) {
-    constexpr int D = decltype(width)::value, most = D > 64 ? 32 : 64, fewer = D > 64 ? 32 : 56;
-    visit_tile_rows<D, block_rows<D>, most, fewer>(device, [&](auto rows) {
-      constexpr int columns = decltype(rows)::value;
-      launch_blocks<D>(forward_kernel<D, columns>, args, block_rows<D> + 4 * columns, args.size.n, args.size.heads,
-                       stream);
-    });
+    constexpr int D = decltype(width)::value, columns = D > 32 ? 32 : 64, own = block_rows(stacks<D>);
+    static_assert(tile_bytes<D>(own + 4 * columns) <= 99 << 10);  // all GPUs have that
+    launch_blocks<D>(forward_kernel<D, columns>, args, own, own + 4 * columns, args.size.n, args.size.heads, stream);
   });
 }
 

@@ -15,7 +15,7 @@ inline constexpr std::int64_t flash_attention = 2;
 bool is_flash(const AttentionArgs& a);
 bool is_flash(const AttentionBackwardArgs& a);
 
-/// The workspace: in backward, rowsum(gy y) for each query, in f32.
+/// The workspace: in backward, two f32 for each query.
 std::size_t flash_bytes(const AttentionArgs& a);
 std::size_t flash_bytes(const AttentionBackwardArgs& a);
 

@@ -23,15 +23,15 @@ struct Stages {
   __device__ float* end() const { return at(2); }
 };
 
-/// The tokens of a thread block: block_rows<D> of them from `first` on.
-template <int D>
+/// The tokens of a thread block: `rows` of them from `first` on.
+template <int rows>
 struct Block {
   std::int64_t first, head, batch;
 
   /// `is_reversed`: the last tokens come first, because they have the most work.
   __device__ Block(const AttentionSizes& s, std::int64_t heads, bool is_reversed) {
     const std::int64_t all = s.batch * heads, index = blockIdx.x, tile = index / all, tiles = gridDim.x / all;
-    first = (is_reversed ? tiles - 1 - tile : tile) * block_rows<D>;
+    first = (is_reversed ? tiles - 1 - tile : tile) * rows;
     head = index % all % heads;
     batch = index % all / heads;
   }
@@ -40,9 +40,9 @@ struct Block {
 };
 
 /// The warp's first row within the block.
-template <int D>
+template <int stacks>
 __device__ int warp_first_row() {
-  return static_cast<int>(threadIdx.x) / 32 * warp_rows<D>;
+  return static_cast<int>(threadIdx.x) / 32 * 16 * stacks;
 }
 
 /// Calls f(m, j, k, row, column) for the thread's results v[m][j][k] of multiply_rows().
@@ -68,6 +68,8 @@ struct Mask {
   __device__ bool shows(int query, int key) const { return key < keys && key <= query + diagonal; }
   /// Whether each query may attend to the first `count` keys.
   __device__ bool shows_all(int count) const { return count <= keys && count - 1 <= diagonal; }
+  /// Whether none of the first `count` queries may attend to a key.
+  __device__ bool hides_all(int count) const { return count - 1 + diagonal < 0; }
 
  private:
   static constexpr int most = 1 << 20;
@@ -87,25 +89,25 @@ constexpr int tile_bytes(int rows) {
   return tile_size<D, 1> * rows * static_cast<int>(sizeof(float));
 }
 
-/// A block goes through tiles with as many rows as fit into shared memory, in two stages of two tiles, beside `rows`
-/// rows of its own. Calls f(std::integral_constant<int, rows of a tile>): `most`, or `fewer` if the GPU has just the
-/// 99 KiB that all have.
-template <int D, int rows, int most, int fewer, class F>
+/// A block goes through tiles with as many rows as fit into shared memory, in two stages of two tiles, beside `own`
+/// rows. Calls f(std::integral_constant<int, rows of a tile>): `most`, or `fewer` if the GPU has just the 99 KiB that
+/// all have.
+template <int D, int own, int most, int fewer, class F>
 void visit_tile_rows(Device device, const F& f) {
-  static_assert(tile_bytes<D>(rows + 4 * fewer) <= 99 << 10);
+  static_assert(tile_bytes<D>(own + 4 * fewer) <= 99 << 10);
   int has = 0;
   check(cudaDeviceGetAttribute(&has, cudaDevAttrMaxSharedMemoryPerBlockOptin, device.index));
-  if (tile_bytes<D>(rows + 4 * most) <= has) return f(std::integral_constant<int, most>());
+  if (tile_bytes<D>(own + 4 * most) <= has) return f(std::integral_constant<int, most>());
   f(std::integral_constant<int, fewer>());
 }
 
-/// Launches a block for each block_rows<D> tokens of each head, with tiles of `rows` rows in shared memory.
+/// Launches a block for each `block` tokens of each head, with tiles of `rows` rows in shared memory.
 template <int D, class Args>
-void launch_blocks(void (*kernel)(Args), const Args& args, int rows, std::int64_t tokens, std::int64_t heads,
+void launch_blocks(void (*kernel)(Args), const Args& args, int block, int rows, std::int64_t tokens, std::int64_t heads,
                    cudaStream_t stream) {
   const int bytes = tile_bytes<D>(rows);
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
-  const auto blocks = static_cast<unsigned>((tokens + block_rows<D> - 1) / block_rows<D> * heads * args.size.batch);
+  const auto blocks = static_cast<unsigned>((tokens + block - 1) / block * heads * args.size.batch);
   kernel<<<blocks, threads, static_cast<std::size_t>(bytes), stream>>>(args);
   check_launch();
 }

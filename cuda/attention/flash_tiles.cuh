@@ -14,16 +14,10 @@
 namespace bytetape::cuda::flash {
 
 inline constexpr int warps = 4, threads = 32 * warps;
-/// A warp computes this many products of 16 rows, for which it reads the second factor once.
-template <int D>
-inline constexpr int stacks = D > 64 ? 1 : 2;
-/// The rows of a warp, and of a thread block.
-template <int D>
-inline constexpr int warp_rows = 16 * stacks<D>;
-template <int D>
-inline constexpr int block_rows = warps* warp_rows<D>;
+/// The rows of a thread block, where each warp computes `stacks` products of 16 rows.
+constexpr int block_rows(int stacks) { return warps * 16 * stacks; }
 
-/// The elements from one row of a tile to the next. It is 4 modulo the number of banks.
+/// The elements from one row of a tile to the next. It is 4 modulo the number of banks. The last 4 belong to no column.
 template <int D>
 inline constexpr int pitch = D + 4;
 /// The elements of a tile.
@@ -69,21 +63,56 @@ struct Rows {
   float v[stacks][groups][4] = {};
 };
 
-/// Returns a b^T for the warp's rows of tile `a` and all `columns` rows of tile `b`. v[m][j] has columns 8 j + t and
+/// A warp's rows of the first factor of multiply_rows(), which are read from a tile for each product.
+template <int D, int stacks>
+class RowsInTile {
+ public:
+  static constexpr int all_stacks = stacks;
+  /// `tile` starts with the warp's first row.
+  __device__ explicit RowsInTile(const float* tile) : from_(tile + row_of_lane() * pitch<D> + word_of_lane() * 4) {}
+  /// The thread's words of row 16 m + 8 half + r, with r = row_of_lane(), in columns s to s + 15.
+  __device__ Vector at(int m, int half, int s) const {
+    return Vector::load(from_ + (16 * m + 8 * half) * pitch<D> + s, true);
+  }
+
+ private:
+  const float* from_;
+};
+
+/// The same rows, held in registers.
+template <int D, int stacks>
+class RowsInRegisters {
+ public:
+  static constexpr int all_stacks = stacks;
+  __device__ explicit RowsInRegisters(const float* tile) {
+    const RowsInTile<D, stacks> rows(tile);
+#pragma unroll
+    for (int m = 0; m < stacks; ++m)
+#pragma unroll
+      for (int half = 0; half < 2; ++half)
+#pragma unroll
+        for (int s = 0; s < D; s += 16) v_[m][half][s / 16] = rows.at(m, half, s);
+  }
+  __device__ Vector at(int m, int half, int s) const { return v_[m][half][s / 16]; }
+
+ private:
+  Vector v_[stacks][2][D / 16];
+};
+
+/// Returns a b^T for the warp's rows `a` and all `columns` rows of tile `b`. v[m][j] has columns 8 j + t and
 /// 8 j + 4 + t, with t = word_of_lane().
-template <int D, int columns>
-__device__ Rows<columns, stacks<D>> multiply_rows(const float* a, const float* b) {
-  const int t4 = word_of_lane() * 4;
-  const float* const from_a = a + row_of_lane() * pitch<D> + t4;
-  const float* const from_b = b + spread(row_of_lane()) * pitch<D> + t4;
-  Rows<columns, stacks<D>> sum;
+template <int D, int columns, class A>
+__device__ Rows<columns, A::all_stacks> multiply_rows(const A& a, const float* b) {
+  constexpr int stacks = A::all_stacks;
+  const float* const from_b = b + spread(row_of_lane()) * pitch<D> + word_of_lane() * 4;
+  Rows<columns, stacks> sum;
 #pragma unroll
   for (int s = 0; s < D; s += 16) {
-    Vector upper[stacks<D>], lower[stacks<D>];
+    Vector upper[stacks], lower[stacks];
 #pragma unroll
-    for (int m = 0; m < stacks<D>; ++m) {
-      upper[m] = Vector::load(from_a + 16 * m * pitch<D> + s, true);
-      lower[m] = Vector::load(from_a + (16 * m + 8) * pitch<D> + s, true);
+    for (int m = 0; m < stacks; ++m) {
+      upper[m] = a.at(m, 0, s);
+      lower[m] = a.at(m, 1, s);
     }
 #pragma unroll
     for (int j = 0; j < sum.groups; ++j) {
@@ -91,7 +120,7 @@ __device__ Rows<columns, stacks<D>> multiply_rows(const float* a, const float* b
 #pragma unroll
       for (int w = 0; w < 4; w += 2)
 #pragma unroll
-        for (int m = 0; m < stacks<D>; ++m)
+        for (int m = 0; m < stacks; ++m)
           multiply_add<float>(sum.v[m][j],
                               {upper[m].words[w], lower[m].words[w], upper[m].words[w + 1], lower[m].words[w + 1]},
                               other.words[w], other.words[w + 1]);
@@ -102,14 +131,14 @@ __device__ Rows<columns, stacks<D>> multiply_rows(const float* a, const float* b
 
 /// sum += p x, where p is a result of multiply_rows() with `rows` columns, and tile x has as many rows.
 /// sum.v[m][4 g + i] has columns 32 g + 4 t + i and 32 g + 16 + 4 t + i.
-template <int D, int rows>
-__device__ void multiply_columns(const Rows<rows, stacks<D>>& p, const float* x, Rows<D, stacks<D>>& sum) {
+template <int D, int rows, int stacks>
+__device__ void multiply_columns(const Rows<rows, stacks>& p, const float* x, Rows<D, stacks>& sum) {
   const float* const from = x + word_of_lane() * pitch<D> + spread(row_of_lane()) * 4;
 #pragma unroll
   for (int j = 0; j < p.groups; ++j) {
-    std::uint32_t a[stacks<D>][4];
+    std::uint32_t a[stacks][4];
 #pragma unroll
-    for (int m = 0; m < stacks<D>; ++m)
+    for (int m = 0; m < stacks; ++m)
 #pragma unroll
       for (int k = 0; k < 4; ++k) a[m][k] = __float_as_uint(factor(p.v[m][j][k % 2 * 2 + k / 2]));
 #pragma unroll
@@ -119,23 +148,23 @@ __device__ void multiply_columns(const Rows<rows, stacks<D>>& p, const float* x,
 #pragma unroll
       for (int i = 0; i < 4; ++i)
 #pragma unroll
-        for (int m = 0; m < stacks<D>; ++m) multiply_add<float>(sum.v[m][4 * g + i], a[m], near.words[i], far.words[i]);
+        for (int m = 0; m < stacks; ++m) multiply_add<float>(sum.v[m][4 * g + i], a[m], near.words[i], far.words[i]);
     }
   }
 }
 
 /// Calls f(m, half, row) for the thread's rows within the warp's.
-template <int D, class F>
+template <int stacks, class F>
 __device__ void for_rows(const F& f) {
 #pragma unroll
-  for (int m = 0; m < stacks<D>; ++m)
+  for (int m = 0; m < stacks; ++m)
 #pragma unroll
     for (int half = 0; half < 2; ++half) f(m, half, 16 * m + 8 * half + row_of_lane());
 }
 
 /// Stores factor * the thread's columns below d of one of its rows (multiply_columns) at `to`.
-template <int D>
-__device__ void store_row(const Rows<D, stacks<D>>& sum, int m, int half, float factor, float* to, int d) {
+template <int D, int stacks>
+__device__ void store_row(const Rows<D, stacks>& sum, int m, int half, float factor, float* to, int d) {
 #pragma unroll
   for (int g = 0; g < D / 32; ++g)
 #pragma unroll

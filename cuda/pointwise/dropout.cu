@@ -5,6 +5,7 @@
 #include "bytetape/core/philox.h"
 #include "bytetape/cuda/plans.h"
 #include "bytetape/cuda/pointwise/elementwise.cuh"
+#include "bytetape/cuda/pointwise/transpose.cuh"
 #include "bytetape/cuda/table.h"
 
 namespace bytetape::cuda {
@@ -51,6 +52,32 @@ __global__ void __launch_bounds__(block_size)
   }
 }
 
+/// For transpose(): drops where memory is row-major, in x or in y.
+template <class T, bool in_y>
+struct Transposing {
+  Dropout<T> f;
+  __device__ void start() { f.state = started(f.state); }
+  template <int n>
+  __device__ void of_x(std::int64_t i, Packed<T, n>& v) const {
+    if (!in_y) apply(i, v);
+  }
+  template <int n>
+  __device__ void of_y(std::int64_t i, Packed<T, n>& v) const {
+    if (in_y) apply(i, v);
+  }
+
+ private:
+  template <int n>
+  __device__ void apply(std::int64_t first, Packed<T, n>& v) const {
+    std::array<std::uint32_t, 4> words;
+    for (int k = 0; k < n; ++k) {
+      const auto at = static_cast<int>((first + k) % count);
+      if (k == 0 || at == 0) words = f.words((first + k) / count);
+      v.values[k] = f(words[static_cast<std::size_t>(at)], v.values[k]);
+    }
+  }
+};
+
 /// For other layouts. A thread takes `each` elements that are adjacent in row-major order. Threads are in y's memory
 /// order, so that adjacent threads write adjacent memory.
 template <int each, class T>
@@ -96,7 +123,10 @@ void dropout(const DropoutArgs& a, const Plan&, Workspace) {
   visit_floating(a.y.dtype, [&](auto zero) {
     using T = decltype(zero);
     const Dropout<T> f(a.state, a.p);
-    if (!a.x.is_contiguous() || !a.y.is_contiguous()) return run_strided(f, a.x, a.y, stream);
+    const bool x_is_dense = a.x.is_contiguous(), y_is_dense = a.y.is_contiguous();
+    if (y_is_dense && !x_is_dense && transposing::transpose<T>(Transposing<T, true>{f}, a.x, a.y)) return;
+    if (x_is_dense && !y_is_dense && transposing::transpose<T>(Transposing<T, false>{f}, a.x, a.y)) return;
+    if (!x_is_dense || !y_is_dense) return run_strided(f, a.x, a.y, stream);
     const bool is_aligned = are_aligned({&a.x, &a.y}, sizeof(T) * count);
     dense_dropout<<<blocks_for((n + count - 1) / count, a.y.device), block_size, 0, stream>>>(
         f, a.x.as<T>(), a.y.as<T>(), n, is_aligned);

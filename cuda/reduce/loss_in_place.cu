@@ -42,27 +42,31 @@ __device__ C finite_shift(C max) {
   return max == -std::numeric_limits<C>::infinity() ? C{0} : max;
 }
 
+/// Has the same bits for (b, a), also where the compiler fuses the sum with the product.
 template <class E, class C>
 __device__ MaxAndExps<C> join(const MaxAndExps<C>& a, const MaxAndExps<C>& b) {
-  const C max = ::fmax(a.max, b.max), shift = finite_shift(max);
-  return {max, a.exps * E::exp(a.max - shift) + b.exps * E::exp(b.max - shift)};
+  const bool is_first = a.max >= b.max;
+  const MaxAndExps<C>&more = is_first ? a : b, &less = is_first ? b : a;
+  return {more.max, more.exps + less.exps * E::exp(less.max - finite_shift(more.max))};
 }
 
-template <class C>
-__device__ MaxAndExps<C> from_lane(const MaxAndExps<C>& v, int by) {
-  return {__shfl_xor_sync(~0u, v.max, by), __shfl_xor_sync(~0u, v.exps, by)};
+/// Joins the values of a warp. Every lane gets the same bits.
+template <class E, class C>
+__device__ MaxAndExps<C> joined_in_warp(MaxAndExps<C> v) {
+  for (int by = warp_size / 2; by > 0; by /= 2)
+    v = join<E>(v, MaxAndExps<C>{__shfl_xor_sync(~0u, v.max, by), __shfl_xor_sync(~0u, v.exps, by)});
+  return v;
 }
 
 /// Joins the values of all threads, in a fixed order. Every thread gets the result.
 template <class E, class C>
-__device__ MaxAndExps<C> joined(MaxAndExps<C> v) {
-  __shared__ MaxAndExps<C> of_warps[row_threads / warp_size];
-  for (int by = warp_size / 2; by > 0; by /= 2) v = join<E>(v, from_lane(v, by));
-  if (threadIdx.x % warp_size == 0) of_warps[threadIdx.x / warp_size] = v;
+__device__ MaxAndExps<C> joined(const MaxAndExps<C>& v) {
+  static_assert(row_threads == warp_size * warp_size);
+  __shared__ MaxAndExps<C> of_warps[warp_size];
+  const auto of_warp = joined_in_warp<E>(v);
+  if (threadIdx.x % warp_size == 0) of_warps[threadIdx.x / warp_size] = of_warp;
   __syncthreads();
-  MaxAndExps<C> all = of_warps[0];
-  for (int w = 1; w < row_threads / warp_size; ++w) all = join<E>(all, of_warps[w]);
-  return all;
+  return joined_in_warp<E>(of_warps[threadIdx.x % warp_size]);
 }
 
 template <class T>

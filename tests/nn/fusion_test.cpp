@@ -6,6 +6,7 @@
 #include "bytetape/core/kernels/batch_norm.h"
 #include "bytetape/core/kernels/conv.h"
 #include "bytetape/core/kernels/matmul.h"
+#include "bytetape/core/kernels/pool.h"
 #include "tests/support/expect.h"
 #include "tests/support/memory.h"
 #include "tests/support/random.h"
@@ -27,6 +28,7 @@ TEST(FusionRole, OfLayersIsThatOfTheirFamily) {
   expect_takes(nn::Conv2d(3, 4, 1), ConvKernels::epilogues);
   expect_takes(nn::BatchNorm1d(3), BatchNormKernels::epilogues);
   expect_takes(nn::BatchNorm2d(3), BatchNormKernels::epilogues);
+  expect_takes(nn::MaxPool2d(2), PoolKernels::epilogues);
   expect_takes(nn::LayerNorm(Shape{3}), {});
   expect_takes(nn::GELU(), {});
   expect_takes(nn::Sequential(nn::Linear(3, 4)), {});
@@ -97,6 +99,88 @@ TEST(FusionRole, IsNotInheritedSoADerivedClassRunsItsOwnForward) {
   expect_own_forward<nn::BatchNorm2d>({2, 3, 4, 4}, 3);
   const auto gelu = std::make_shared<Doubled<nn::GELU>>(Approximate::tanh);
   expect_alone({5, 3}, std::make_shared<nn::Linear>(3, 4), gelu, *gelu);
+}
+
+TEST(FusionRole, AMaximumTakesTheActivationBeforeIt) {
+  const auto conv = std::make_shared<nn::Conv2d>(3, 8, 3);
+  const auto relu = std::make_shared<nn::ReLU>();
+  const auto pool = std::make_shared<nn::MaxPool2d>(2);
+  nn::Sequential net(conv, relu, pool);
+  const Tensor x = test::random_tensor({4, 3, 20, 20}, DType::f32);
+  const Result fused = result_of(net, x, [&](const Tensor&input) { return net(input); }),
+               apart = result_of(net, x, [&](const Tensor&input) { return (*pool)((*relu)((*conv)(input))); });
+  EXPECT_EQ(fused.value, apart.value);
+  EXPECT_EQ(fused.grads, apart.grads);
+  EXPECT_LT(fused.allocations, apart.allocations);
+  const std::size_t before = test::allocated();
+  const Tensor y = net(x);
+  const std::size_t saved = test::allocated() - before - test::rounded(y.nbytes());
+  EXPECT_LE(saved, test::rounded(x.nbytes()) + test::rounded(static_cast<std::size_t>(y.numel())))
+      << "the result of the convolution is kept";
+}
+
+TEST(FusionRole, AMaximumHoldsNoMoreThanItsInput) {
+  nn::Sequential net{nn::Conv2d(8, 32, 3), nn::Conv2d(32, 32, 1), nn::ReLU(), nn::MaxPool2d(2)};
+  const Tensor x = test::random_tensor({4, 8, 66, 66}, DType::f32);
+  const auto peak_of = [&](const auto& run) {
+    const NoGrad no_grad;
+    memory::reset_peaks();
+    const std::size_t before = test::allocated();
+    run();
+    return test::statistics().allocated.peak - before;
+  };
+  peak_of([&] { net(x); });  // plans
+  EXPECT_LE(peak_of([&] { net(x); }), peak_of([&] {
+              Tensor y = net[0](x);
+              y = net[1](y);
+              relu_(y);
+              y = net[3](y);
+            }));
+}
+
+TEST(FusionRole, DerivedAndHookedLayersRunAlone) {
+  const Tensor x = test::random_tensor({2, 3, 6, 6}, DType::f32);
+  const auto relu = std::make_shared<nn::ReLU>();
+  const auto doubled = std::make_shared<Doubled<nn::MaxPool2d>>(2);
+  nn::Sequential net(std::make_shared<nn::Conv2d>(3, 4, 3), relu, doubled);
+  const Result in_sequential = result_of(net, x, [&](const Tensor& input) { return net(input); });
+  EXPECT_EQ(doubled->calls, 1);
+  EXPECT_TRUE(in_sequential ==
+              result_of(net, x, [&](const Tensor& input) { return (*doubled)(relu_(net[0](input))); }));
+
+  int seen = 0;
+  const auto pool = std::make_shared<nn::MaxPool2d>(2);
+  const auto hook = pool->register_forward_hook([&](const nn::Module&, const auto& inputs, auto&) {
+    ++seen;
+    EXPECT_GE(min(inputs[0]).template item<float>(), 0) << "ReLU did not run before the pooling";
+  });
+  nn::Sequential(std::make_shared<nn::Conv2d>(3, 4, 3), relu, pool)(x);
+  EXPECT_EQ(seen, 1);
+
+  const auto dropout = std::make_shared<Doubled<nn::Dropout>>(0.0);
+  expect_alone({2, 3, 4, 4}, dropout, std::make_shared<nn::Flatten>(), *dropout);
+  const auto flatten = std::make_shared<Doubled<nn::Flatten>>();
+  expect_alone({2, 3, 4, 4}, std::make_shared<nn::Dropout>(0.0), flatten, *flatten);
+}
+
+TEST(FusionRole, DropoutMakesTheCopyForAFlattenBehindIt) {
+  const auto dropout = std::make_shared<nn::Dropout>(0.4);
+  const Tensor x = channels_last(test::random_tensor({4, 8, 6, 6}, DType::f32));
+  const auto run = [&](nn::Sequential& net, const auto& f) {
+    manual_seed(5);
+    return result_of(net, x, f);
+  };
+  const auto compare = [&](const std::shared_ptr<nn::Flatten>& flatten) {
+    nn::Sequential net(dropout, flatten);
+    const Result fused = run(net, [&](const Tensor&input) { return net(input); }),
+                 apart = run(net, [&](const Tensor&input) { return (*flatten)((*dropout)(input)); });
+    EXPECT_EQ(fused.value, apart.value);
+    EXPECT_EQ(fused.grads, apart.grads);
+    return std::pair(fused.allocations, apart.allocations);
+  };
+  const auto all = compare(std::make_shared<nn::Flatten>()), some = compare(std::make_shared<nn::Flatten>(2));
+  EXPECT_LT(all.first, all.second);
+  EXPECT_EQ(some.first, some.second) << "height and width are flattened without a copy";
 }
 
 /// A layer that can be fused, of a class that bytetape does not know.

@@ -23,6 +23,7 @@ std::vector<std::string> documented_ops() {
 std::string refusal_of_row(const std::string& row) {
   static const std::map<std::string, std::string> refused{
       {"dropout", "drops elements"},
+      {"dropout_row_major", "drops elements"},
       {"index_mask", "'nonzero': the size of its result depends on values"},
       {"nonzero", "the size of its result depends on values"},
       {"scaled_dot_product_attention_dropout", "drops weights"},

@@ -38,6 +38,18 @@ check_results() {
 }
 outputs=(--json results.json --memory-report memory.json)
 
+# measures_advice START CODE ARGUMENTS...: page.html has advice that starts so, with its time and a line of code.
+measures_advice() {
+  local start=$1 code=$2 time="((\+|−)[0-9.]+ (m|µ|n)?s a step \((\+|−)[0-9]+ %\)|less than 1 % of a step's time)"
+  shift 2
+  if ! "$program" "$@" > out.txt 2> err.txt; then
+    says err.txt 'this build has no d3'
+    return
+  fi
+  says out.txt 'timing steps without and with '
+  grep -qE "\"$start[^\"]*: peak [^\"]*, $time\\\\n$code" page.html || fail "the page does not say what its advice costs"
+}
+
 # scripts/demo lists the options too, and refuses all others.
 help() {
   local option options usage

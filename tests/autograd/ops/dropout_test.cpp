@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "bytetape/autograd/engine.h"
 #include "bytetape/autograd/ops.h"
 #include "bytetape/core/factories.h"
 #include "bytetape/core/memory/allocator/out_of_memory.h"
@@ -41,6 +42,23 @@ TEST(Dropout, DropsTheSameElementsInEveryLayout) {
       Generator one(3), other(3);
       const Values expected = dropout(x, 0.3, true, one).to_vector<double>();
       EXPECT_EQ(dropout(turned, 0.3, true, other).to_vector<double>(), expected) << shape << dtype;
+    }
+}
+
+TEST(Dropout, IsTheSameInRowMajorOrder) {
+  for (const Shape& shape : {Shape{2, 70, 3, 8}, {3, 5, 1, 12}, {2, 130, 3, 6}, {4, 9, 7, 5}})
+    for (const DType dtype : {DType::f64, DType::f32, DType::bf16}) {
+      SCOPED_TRACE(detail::concat(shape, dtype));
+      const Tensor x = random_tensor(shape, dtype), turned = channels_last(x).detach().set_requires_grad();
+      Generator one(3), other(3);
+      const Tensor kept = dropout(x.detach().set_requires_grad(), 0.3, true, one),
+                   y = detail::row_major_dropout(turned, 0.3, true, other);
+      EXPECT_TRUE(y.is_contiguous());
+      EXPECT_EQ(y.to_vector<double>(), kept.to_vector<double>());
+      const Tensor seed = random_tensor(shape, dtype), gx = grad({y}, {turned}, {.seeds = {seed}})[0];
+      EXPECT_EQ(gx.strides(), turned.strides()) << "as the op that made x needs it";
+      Generator again(3);
+      EXPECT_EQ(gx.to_vector<double>(), dropout(seed, 0.3, true, again).to_vector<double>());
     }
 }
 

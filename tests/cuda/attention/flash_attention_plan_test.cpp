@@ -89,12 +89,12 @@ TEST(FlashAttention, NeedsVectors) {
   EXPECT_FALSE(every([](auto& x) { x.strides[0] += 4; }));
 }
 
-TEST(FlashAttention, TakesAFloatForEachQueryInBackward) {
+TEST(FlashAttention, TakesTwoFloatsForEachQueryInBackward) {
   const test::AllowTf32 tf32(true);
   EXPECT_EQ(attention_plans().attention.plan(Case{}.forward()).workspace, 0u);
   const Plan plan = attention_plans().attention_backward.plan(Case{}.backward());
   EXPECT_EQ(plan.algorithm, flash_attention);
-  EXPECT_EQ(plan.workspace, 2u * 4 * 16 * sizeof(float));
+  EXPECT_EQ(plan.workspace, 2u * 4 * 16 * 2 * sizeof(float));
 }
 
 }  // namespace
