@@ -25,7 +25,7 @@ constexpr int steps = 4;  // a captured step is recorded by its third call
 std::vector<Tensor> train(const Training& run, bool captures) {
   manual_seed(5);
   nn::Sequential net = run.make();
-  optim::Adam adam(net.parameters(), {.lr = 1e-3});
+  optim::Adam adam(net.parameters(), {.lr = 1e-4});
   const auto step = [&](const Tensor& x, const Tensor& y) {
     const Autocast autocast(run.computed);
     adam.zero_grad();
