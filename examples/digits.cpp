@@ -11,7 +11,8 @@ int main() {
   const data::Mnist digits = data::generated_digits(8192, /*seed=*/0);
   const data::TensorDataset dataset(digits.images, digits.labels, data::mnist_normalize);
   data::DataLoader loader(dataset, {.batch_size = 1024, .shuffle = true});
-  nn::Sequential net{nn::Conv2d(1, 16, 3), nn::ReLU(), nn::MaxPool2d(2), nn::Flatten(), nn::Linear(16 * 13 * 13, 10)};
+  nn::Sequential net{nn::Conv2d(1, 16, 3), nn::ReLU(),    nn::Conv2d(16, 16, 3),       nn::ReLU(),
+                     nn::MaxPool2d(2),     nn::Flatten(), nn::Linear(16 * 12 * 12, 10)};
   optim::Adam adam(net.parameters(), {.lr = 0.002});
   for (const auto& [x, y] : loader) {
     const memory::Step step;  // marks one training step on the memory timeline

@@ -1,6 +1,7 @@
 #include "examples/training.h"
 
 #include <fmt/format.h>
+#include <algorithm>
 
 #include <chrono>
 #include <cmath>
@@ -128,7 +129,8 @@ Tensor Training::sum_of_scores() {
   task_.model.eval();
   Tensor score = zeros({}, task_.objective.score_dtype, task_.testing.device());
   const Objective& objective = task_.objective;
-  const std::int64_t batch_size = objective.model_loss ? o_.batch_size : 100;
+  // Where training fits into memory, the test does too.
+  const std::int64_t batch_size = objective.model_loss ? o_.batch_size : std::min<std::int64_t>(o_.batch_size, 100);
   for (const auto& [x, y] : data::ResidentLoader(task_.testing, {.batch_size = batch_size})) {
     if (interrupted()) return {};
     score += objective.model_loss ? objective.model_loss(task_.model, x, y) * x.size(0)
