@@ -169,7 +169,7 @@ class Module {
 
   /// Returns a description for summary() and errors, such as "Linear(784, 10)". Default: the name of the class.
   virtual std::string describe() const;
-  /// Returns how Sequential may fuse the module with an activation (nn/fusion.h). Default: the module runs alone.
+  /// Returns how Sequential may fuse the module with its neighbours (nn/fusion.h). Default: the module runs alone.
   virtual FusionRole fusion_role() const;
 
  protected:

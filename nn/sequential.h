@@ -24,10 +24,10 @@ concept TensorFunction = std::is_invocable_r_v < Tensor,
 ///     nn::Sequential net(nn::Linear(784, 128), nn::ReLU(), [](const Tensor& x) { return x * 2; }, Block(128));
 ///     net.push_back("head", nn::Linear(128, 10));
 ///
-/// A Linear, Conv2d or BatchNorm and a following ReLU run as one op, with one launch and one tensor less. So do a
-/// Linear and a tanh GELU, with one launch less. The ledger attributes the op to the layer. On the CPU the results are
-/// bit-identical to those of separate ops. Layers of your own can take part (nn/fusion.h). A class derived from a layer
-/// runs its own forward.
+/// Some neighbours run as one op: a Linear, Conv2d or BatchNorm and the ReLU behind it, a Linear or BatchNorm and a
+/// tanh GELU, a ReLU behind a layer and the MaxPool2d behind that, a Dropout and the copy that a Flatten needs. On the
+/// CPU, results are bit-identical to those of separate ops. The ledger attributes the op to the layer. Layers of your
+/// own can take part (nn/fusion.h). A class derived from a layer runs its own forward.
 ///
 /// A Sequential constructed from a single Sequential moves it and does not nest it.
 class Sequential : public ModuleList<> {
