@@ -1,8 +1,8 @@
 #include "examples/training.h"
 
 #include <fmt/format.h>
-#include <algorithm>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 

@@ -11,7 +11,7 @@ namespace bytetape {
 /// Throws ValueError unless 0 <= p <= 1.
 Tensor dropout(const Tensor& x, double p, bool training = true, Generator& generator = default_generator());
 namespace detail {
-/// The same numbers in row-major order, which a flatten() behind it needs.
+/// Returns the numbers of dropout() in row-major order, which a flatten() behind it needs.
 Tensor row_major_dropout(const Tensor& x, double p, bool training = true, Generator& generator = default_generator());
 /// Drops the elements of x that the random bits at `state` select. Used by backward rules that repeat the dropout of
 /// forward.
