@@ -14,14 +14,28 @@
 #include "bytetape/cuda/runtime/lost.h"
 #include "bytetape/cuda/runtime/runtime.h"
 #include "bytetape/cuda/runtime/streams.h"
+#include "bytetape/cuda/timer/timer.h"
 
 namespace bytetape::cuda {
 namespace {
 
 struct Destroy {
   void operator()(cudaGraph_t graph) const { cudaGraphDestroy(graph); }
+  void operator()(cudaGraphExec_t executable) const { cudaGraphExecDestroy(executable); }
 };
 using GraphHandle = std::unique_ptr<std::remove_pointer_t<cudaGraph_t>, Destroy>;
+using Executable = std::unique_ptr<std::remove_pointer_t<cudaGraphExec_t>, Destroy>;
+
+Executable instantiated(Device device, cudaGraph_t graph) {
+  cudaGraphExec_t made = nullptr;
+  cudaError_t status = cudaGraphInstantiate(&made, graph, 0);
+  if (status == cudaErrorMemoryAllocation) {  // device memory, which may all be in the allocator's cache
+    memory::allocator(device).empty_cache();
+    status = cudaGraphInstantiate(&made, graph, 0);
+  }
+  check(status);
+  return Executable(made);
+}
 
 class Graph final : public DeviceGraph {
  public:
@@ -29,19 +43,17 @@ class Graph final : public DeviceGraph {
 
   /// `streams` has a bit for each stream that the recording used. `kept` owns objects whose kernels the graph contains.
   Graph(Device device, GraphHandle graph, std::uint32_t streams, Kept kept)
-      : device_(device), has_branches_((streams & (streams - 1)) != 0), streams_(streams), kept_(std::move(kept)) {
-    fill_by_kernels(graph.get());
-    cudaError_t made = cudaGraphInstantiate(&graph_, graph.get(), 0);
-    if (made == cudaErrorMemoryAllocation) {  // device memory, which may all be in the allocator's cache
-      memory::allocator(device).empty_cache();
-      made = cudaGraphInstantiate(&graph_, graph.get(), 0);
-    }
-    check(made);
+      : device_(device),
+        has_branches_((streams & (streams - 1)) != 0),
+        streams_(streams),
+        kept_(std::move(kept)),
+        graph_(std::move(graph)) {
+    fill_by_kernels(graph_.get());
+    executable_ = instantiated(device_, graph_.get());
   }
   /// Waits for the last replay, because the driver may still read the graph.
   ~Graph() override {
     if (last_) cudaStreamSynchronize(last_);
-    cudaGraphExecDestroy(graph_);
   }
   /// A branch uses resources of its stream, such as arrival counters, and leaves faults for it. So a graph with
   /// branches waits for all streams, and the streams of its branches wait for it.
@@ -53,18 +65,27 @@ class Graph final : public DeviceGraph {
     const int here = memory::ambient.scope.stream;
     if (has_branches_) real.join(here);
     settled_pending(device_);  // where the graph's steps read it
-    check(cudaGraphLaunch(graph_, last_));
+    check(cudaGraphLaunch(executable(), last_));
     if (!has_branches_) return;
     real.note_waits(here, streams_);  // takes over faults of the branches
     real.fork(here, streams_);
   }
 
  private:
+  /// Returns what to launch. Timed steps have their own executable: once CUPTI has timed one, each launch of it writes
+  /// times, and those of untimed steps would replace the times of a timed one before they are taken.
+  cudaGraphExec_t executable() {
+    if (!times_launches()) return executable_.get();
+    if (!timed_) timed_ = instantiated(device_, graph_.get());
+    return timed_.get();
+  }
+
   Device device_;
   bool has_branches_;
   std::uint32_t streams_;
   Kept kept_;
-  cudaGraphExec_t graph_ = nullptr;
+  GraphHandle graph_;
+  Executable executable_, timed_;  // timed_ is made at its first launch
   cudaStream_t last_ = nullptr;
 };
 

@@ -27,6 +27,7 @@ constexpr CUpti_ActivityKind kinds[] = {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, C
 constexpr CUpti_CallbackIdResource node_callbacks[] = {CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED,
                                                        CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED};
 std::atomic<CuptiTimer*> running{nullptr};  // while a recording has device times
+std::atomic<bool> is_collecting{false};
 
 constexpr std::size_t buffer_bytes = std::size_t{1} << 20;  // records of about 5000 kernels
 
@@ -132,8 +133,8 @@ void CuptiTimer::end() {
 // timed without a pause, and the device may be far behind.
 void CuptiTimer::poll() {
   using namespace std::chrono_literals;
-  if (!collects_ && !has_records_) return;
-  const bool is_done = !collects_ && pending_.is_done();
+  if (!is_collecting && !has_records_) return;
+  const bool is_done = !is_collecting && pending_.is_done();
   const auto now = std::chrono::steady_clock::now();
   if (!is_done && now < taken_ + 1s) return;
   taken_ = now;
@@ -143,9 +144,9 @@ void CuptiTimer::poll() {
 
 void CuptiTimer::flush() {
   guarded([&] {
-    if (collects_) pending_.mark();
+    if (is_collecting) pending_.mark();
     pending_.wait();
-    take_records(collects_ ? 0 : CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+    take_records(is_collecting ? 0 : CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
     has_records_ = false;
   });
 }
@@ -166,13 +167,15 @@ void CuptiTimer::stop() {
 
 /// Begins or ends the collection of records and of the scopes of launches.
 void CuptiTimer::collect(bool on) {
-  if (std::exchange(collects_, on) == on) return;
+  if (is_collecting == on) return;
   CUptiResult first_failure = CUPTI_SUCCESS;
   const auto note = [&](CUptiResult status) {  // goes on, so that nothing stays on after a failure
     if (first_failure == CUPTI_SUCCESS) first_failure = status;
   };
+  is_collecting = false;  // other threads read it, and CUPTI must collect while it is set
   for (const CUpti_ActivityKind kind : kinds) note((on ? cupti().ActivityEnable : cupti().ActivityDisable)(kind));
   for (const auto& [domain, id] : launches_) note(cupti().EnableCallback(on, subscriber_, domain, id));
+  is_collecting = on;
   check_cupti(first_failure, "time work");
 }
 
@@ -209,6 +212,8 @@ memory::DeviceTimer& device_timer() {
   check_there(0);
   return cupti_timer();
 }
+
+bool times_launches() { return is_collecting; }
 
 void note_replaced_node(cudaGraphNode_t old, cudaGraphNode_t by) {
   if (CuptiTimer* const timer = running) timer->scopes().add_copy(number_of(by), number_of(old));

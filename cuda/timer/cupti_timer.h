@@ -53,7 +53,7 @@ class CuptiTimer final : public memory::DeviceTimer {
 
   std::vector<LaunchCall> launches_;
   CUpti_SubscriberHandle subscriber_ = nullptr;
-  bool is_registered_ = false, collects_ = false, has_records_ = false;
+  bool is_registered_ = false, has_records_ = false;
   std::chrono::steady_clock::time_point taken_;  // when poll() last took records, or start()
   PendingWork pending_;                          // work of timed steps, whose records are taken once it is done
 

@@ -10,4 +10,7 @@ namespace bytetape::cuda {
 /// As in Backend.
 memory::DeviceTimer& device_timer();
 
+/// Whether work that is launched now is timed.
+bool times_launches();
+
 }  // namespace bytetape::cuda
