@@ -1,5 +1,5 @@
 // Times captured steps in a recording without device times, and in recordings that time every k-th step on the device.
-// Prints a JSON line for each.
+// Prints a JSON line for each, with the mean device time of the timed steps.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
@@ -12,6 +12,7 @@
 #include "bench/training.h"
 #include "core/memory/recording.h"
 #include "core/memory/step.h"
+#include "core/memory/times.h"
 #include "cuda/cuda.h"
 
 namespace {
@@ -34,6 +35,16 @@ double ms_per_step(const bench::Workload& w, int steps, const std::string& path,
   return bench::time(0, steps, step, [&] { synchronize(device); }).median / 1e6;
 }
 
+/// The mean time in ms from the first to the last device work of a recording's timed steps, without the first few,
+/// which are not captured. 0 if it has none.
+double device_ms(const std::string& path) {
+  double sum = 0;
+  int count = 0;
+  for (const memory::StepTime& step : memory::step_times(memory::read_log(path)))
+    if (step.device && step.step > 10) sum += static_cast<double>(step.device->span()) / 1e6, ++count;
+  return count ? sum / count : 0;
+}
+
 void measure(const bench::Workload& w, int steps, const std::vector<std::uint32_t>& everys) {
   cuda::set_allow_tf32(w.precision == "tf32");
   const std::string path = std::filesystem::temp_directory_path() / "bytetape_device_times.memlog";
@@ -44,6 +55,7 @@ void measure(const bench::Workload& w, int steps, const std::vector<std::uint32_
                                       {"mode", "graph"},
                                       {"device_times_every", every},
                                       {"ms_per_step", ms},
+                                      {"device_ms", every ? device_ms(path) : 0},
                                       {"overhead_percent", 100 * (ms / without - 1)}};
     std::cout << line.dump() << std::endl;
   }

@@ -12,32 +12,25 @@ namespace {
 // gx = weight r (gy - sum(gy) / m - (x - mean) r^2 sum(gy (x - mean)) / m).
 template <class T>
 struct Gradients {
+  using C = compute_t<T>;
   PerChannel<T> weight, var;
-  double eps, count;
+  double eps, share;  // share: 1 / m
   ChannelResult<T> gw, gb;
-  compute_t<T>* slopes;  // per channel, then the offsets of InputGradient; null if gx does not need them
+  C* slopes;  // per channel, then the offsets of InputGradient; null if gx does not need them
   std::int64_t channels;
 
-  __device__ void add(std::int64_t, double sum_of_run, double product_of_run, double, double& sum,
-                      double& product) const {
-    sum += sum_of_run;
-    product += product_of_run;
-  }
   struct Known {
-    compute_t<T> weight, var;
+    C weight, var;
   };
   __device__ Known of(std::int64_t c) const { return {weight.at(c, 1), var.at(c, 1)}; }
-  __device__ void operator()(std::int64_t c, const Known& known, double sum, double product, double) const {
-    (*this)(c, known, sum, product);
-  }
   __device__ void operator()(std::int64_t c, const Known& known, double sum, double product) const {
-    const double r = 1 / ::sqrt(static_cast<double>(known.var) + eps);
+    const double r = ::rsqrt(static_cast<double>(known.var) + eps);
     const double scale = static_cast<double>(known.weight) * r;
     gb.set(c, sum);
     gw.set(c, product * r);
     if (!slopes) return;
-    slopes[c] = static_cast<compute_t<T>>(-scale * r * r * product / count);
-    slopes[channels + c] = static_cast<compute_t<T>>(-scale * sum / count);
+    slopes[c] = static_cast<C>(-scale * r * r * product * share);
+    slopes[channels + c] = static_cast<C>(-scale * sum * share);
   }
 };
 
@@ -65,14 +58,14 @@ struct BackwardImages {
 
 template <class T, int lanes, Mask mask, class C = compute_t<T>>
 __global__ void __launch_bounds__(run_threads)
-    gradient_sums_kernel(Pixels<images<mask>> pixels, BackwardImages<T> in, Normalise<T> normalise, std::int64_t length,
+    gradient_sums_kernel(Pixels<images<mask>> pixels, BackwardImages<T> in, Normalise<T> normalise,
                          Partials<C> partials, Gradients<T> finish) {
   constexpr int at_once = is_kept<mask> ? 2 : 4;
   const std::int64_t c = first_channel<lanes>();
   PairSums<C, lanes> mine;  // sums of gy, and of gy * (x - mean)
   if (c < pixels.channels) {
     const auto numbers = normalise.template of<lanes>(c);
-    const Run run(length, pixels.count);
+    const Run run(partials.length, pixels.count);
     for (std::int64_t p = run.first; p < run.end; p += at_once * run.step) {
       Packed<T, lanes> x[at_once], gy[at_once], y[at_once], addend[at_once];
       std::int64_t at[at_once][images<mask>];
@@ -107,7 +100,7 @@ __global__ void __launch_bounds__(run_threads)
       }
     }
   }
-  finish_run<lanes>(mine, partials, finish);
+  finish_run(mine, partials, finish);
 }
 
 template <class T, Mask mask>
@@ -118,8 +111,8 @@ void launch_sums(const BatchNormBackwardArgs& a, const std::array<const ConstVie
   with_lanes<T>(pixels, views, [&](auto lanes) {
     const Tiles tiles(pixels, lanes, run_threads, widest_run<lanes>);
     const dim3 blocks(tiles.count, static_cast<unsigned>(runs));
-    gradient_sums_kernel<T, lanes, mask><<<blocks, tiles.threads, 0, stream_of(a.x.device)>>>(
-        pixels, in, Normalise<T>(a), run_length(pixels.count, runs), partials, finish);
+    gradient_sums_kernel<T, lanes, mask>
+        <<<blocks, tiles.threads, 0, stream_of(a.x.device)>>>(pixels, in, Normalise<T>(a), partials, finish);
   });
   check_launch();
 }
@@ -128,8 +121,8 @@ void launch_sums(const BatchNormBackwardArgs& a, const std::array<const ConstVie
 template <class T>
 void gradient_sums(const BatchNormBackwardArgs& a, std::int64_t runs, compute_t<T>* slopes, compute_t<T>* scratch) {
   const std::int64_t channels = a.x.shape[1], count = channels == 0 ? 0 : a.x.numel() / channels;
-  const Partials<compute_t<T>> partials(runs > 1 ? scratch : nullptr, channels, a.x.device);
-  const Gradients<T> finish{PerChannel<T>(a.weight), PerChannel<T>(a.var),   a.eps,  static_cast<double>(count),
+  const Partials<compute_t<T>> partials(scratch, runs, channels, count, a.x.device);
+  const Gradients<T> finish{PerChannel<T>(a.weight), PerChannel<T>(a.var),   a.eps,  1 / static_cast<double>(count),
                             ChannelResult<T>(a.gw),  ChannelResult<T>(a.gb), slopes, channels};
   if (a.addend.defined() && a.y.defined())
     launch_sums<T, Mask::by_y_of_sum>(a, {&a.x, &a.gy, &a.masked, &a.y, &a.addend}, runs, partials, finish);

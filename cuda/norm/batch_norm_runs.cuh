@@ -13,8 +13,6 @@ inline constexpr int run_threads = 512;
 /// blocks are many and have little work each.
 template <int lanes>
 constexpr int widest_run = lanes > 1 ? 8 : 32;
-/// The most channels of a block.
-inline constexpr int most_channels = 64;
 
 /// The pixels of this block's run. A thread takes every blockDim.y-th from its first one on.
 struct Run {
@@ -23,56 +21,84 @@ struct Run {
       : first(blockIdx.y * length + threadIdx.y), end(min(blockIdx.y * length + length, pixels)), step(blockDim.y) {}
 };
 
-inline std::int64_t run_length(std::int64_t pixels, std::int64_t runs) { return (pixels + runs - 1) / runs; }
-
 /// Two numbers for each run and channel. `data` is null if there is one run.
 template <class C>
 struct Partials {
   C* data;
-  std::int64_t channels;
-  unsigned* arrivals;  // counters of the blocks that share channels
+  std::int64_t channels, pixels, length;  // pixels in all, and of a run
+  unsigned* arrivals;                     // counters of the blocks that share channels
 
-  Partials(void* data, std::int64_t channels, Device device)
-      : data(static_cast<C*>(data)), channels(channels), arrivals(data ? cuda::arrivals(device) : nullptr) {}
+  Partials(void* data, std::int64_t runs, std::int64_t channels, std::int64_t pixels, Device device)
+      : data(runs > 1 ? static_cast<C*>(data) : nullptr),
+        channels(channels),
+        pixels(pixels),
+        length((pixels + runs - 1) / runs),
+        arrivals(runs > 1 ? cuda::arrivals(device) : nullptr) {}
+  __device__ C pixels_of(std::int64_t run) const { return static_cast<C>(min(length, pixels - run * length)); }
   __device__ C* at(std::int64_t run, int which, std::int64_t c) const {
     return data + (2 * run + which) * channels + c;
   }
 };
 
-/// Merges the accumulators of a block's threads into the first row of threads. A row has `width` threads, at most
-/// `widest` and at most a warp. Merges within each warp first, then across warps.
+/// The two numbers of a channel.
+template <class C>
+struct Pair {
+  C first = 0, second = 0;
+};
+
+/// What the warps of a block leave for a channel: two numbers and a count of pixels each.
+template <class C>
+struct WarpPairs {
+  static constexpr int warps = run_threads / 32;
+  const C *first, *second, *counts;
+  int stride;  // between the first or second numbers of two warps
+
+  __device__ Pair<C> at(int warp) const { return {first[warp * stride], second[warp * stride]}; }
+};
+
+/// Merges the accumulators of a block's threads: within each warp, then over the warps in their order. Rows of `width`
+/// threads, at most `widest` and at most a warp, have the same channels. Returns the numbers of the block's channel
+/// number `thread`, if there is one.
 template <int widest, class A>
-__device__ void merge_rows(A& mine, unsigned thread, unsigned width) {
-  A other;
+__device__ Pair<typename A::Number> merge_rows(A& mine, unsigned thread, unsigned width) {
+  using C = typename A::Number;
+  constexpr int warps = WarpPairs<C>::warps, lanes = A::lanes;
   for (unsigned apart = 16; apart >= width; apart /= 2) {
+    A other;
     for (int i = 0; i < A::size; ++i) other.numbers[i] = __shfl_down_sync(~0u, mine.numbers[i], apart);
     mine.merge(other);
   }
-  __shared__ typename A::Number shared[A::size][run_threads / 64 * widest];
+  __shared__ C first[warps][widest * lanes], second[warps][widest * lanes], counts[warps];
   const unsigned warp = thread / 32, lane = thread % 32;
-  for (unsigned half = run_threads / 64; half > 0; half /= 2) {
-    if (warp >= half && warp < 2 * half && lane < width)
-      for (int i = 0; i < A::size; ++i) shared[i][(warp - half) * width + lane] = mine.numbers[i];
-    __syncthreads();
-    if (warp < half && lane < width) {
-      for (int i = 0; i < A::size; ++i) other.numbers[i] = shared[i][warp * width + lane];
-      mine.merge(other);
-    }
-    __syncthreads();  // all values are read before the next ones are written
+  for (int k = 0; lane < width && k < lanes; ++k) {
+    first[warp][lane * lanes + k] = mine.first(k);
+    second[warp][lane * lanes + k] = mine.second(k);
   }
+  if (lane == 0) counts[warp] = mine.count();
+  __syncthreads();
+  if (thread >= width * lanes) return {};
+  return A::merged(WarpPairs<C>{&first[0][thread], &second[0][thread], counts, widest * lanes});
 }
 
 /// Two sums for each channel of a thread.
-template <class C, int lanes>
+template <class C, int lanes_>
 struct PairSums {
   using Number = C;
-  static constexpr int size = 2 * lanes;
+  static constexpr int lanes = lanes_, size = 2 * lanes;
   C numbers[size] = {};
 
   __device__ C& first(int k) { return numbers[k]; }
   __device__ C& second(int k) { return numbers[lanes + k]; }
+  __device__ C count() const { return 0; }
+  __device__ void set_count(C) {}
   __device__ void merge(const PairSums& o) {
     for (int i = 0; i < size; ++i) numbers[i] += o.numbers[i];
+  }
+  __device__ static Pair<C> merged(const WarpPairs<C>& all) {
+    Pair<C> sums;
+#pragma unroll
+    for (int w = 0; w < all.warps; ++w) sums.first += all.at(w).first, sums.second += all.at(w).second;
+    return sums;
   }
 };
 
@@ -91,76 +117,47 @@ struct End {
   }
 };
 
-/// Adds up the runs for the channels of this block, and finishes them. All threads share the channels evenly.
-template <int lanes, class C, class F>
+/// Merges the runs for the channels of this block, and finishes them. All threads share the channels evenly.
+template <int lanes, template <class, int> class A, class C, class F>
 __device__ void finish_channels(const Partials<C>& partials, std::int64_t runs, const F& finish, const End<F>& end) {
   constexpr int width = std::min<int>(lanes, 16 / sizeof(C)), at_once = 4;
   const unsigned thread = end.i, columns = blockDim.x * (lanes / width);
   const std::int64_t c = std::int64_t{blockIdx.x} * blockDim.x * lanes + thread % columns * width;
-  PairSums<double, width> sums;
-  Packed<C, width> pivot{};
-  if (c < partials.channels) {
-    pivot = load<width>(partials.at(0, 0, c));
-    const std::int64_t step = run_threads / columns;
-    for (std::int64_t run = thread / columns; run < runs; run += at_once * step) {
-      Packed<C, width> first[at_once], second[at_once];
+  const std::int64_t step = run_threads / columns;
+  A<C, width> mine;
+  for (std::int64_t run = thread / columns; c < partials.channels && run < runs; run += at_once * step) {
+    A<C, width> of_runs[at_once];
 #pragma unroll
-      for (int u = 0; u < at_once; ++u) {
-        if (run + u * step >= runs) continue;
-        first[u] = load<width>(partials.at(run + u * step, 0, c));
-        second[u] = load<width>(partials.at(run + u * step, 1, c));
-      }
-#pragma unroll
-      for (int u = 0; u < at_once; ++u) {
-        if (run + u * step >= runs) continue;
-        for (int k = 0; k < width; ++k)
-          finish.add(run + u * step, first[u].values[k], second[u].values[k], pivot.values[k], sums.first(k),
-                     sums.second(k));
-      }
+    for (int u = 0; u < at_once; ++u) {
+      if (run + u * step >= runs) continue;
+      const auto first = load<width>(partials.at(run + u * step, 0, c));
+      const auto second = load<width>(partials.at(run + u * step, 1, c));
+      for (int k = 0; k < width; ++k) of_runs[u].first(k) = first.values[k], of_runs[u].second(k) = second.values[k];
+      of_runs[u].set_count(partials.pixels_of(run + u * step));
     }
+#pragma unroll
+    for (int u = 0; u < at_once; ++u) mine.merge(of_runs[u]);
   }
-  merge_rows<widest_run<lanes>*(lanes / width)>(sums, thread, columns);
-  __shared__ double totals[3][most_channels];
-  for (int k = 0; thread < columns && k < width; ++k) {
-    const unsigned at = thread * width + k;
-    totals[0][at] = sums.first(k), totals[1][at] = sums.second(k), totals[2][at] = pivot.values[k];
-  }
-  __syncthreads();
-  if (end.is_mine) finish(end.c, end.known, totals[0][end.i], totals[1][end.i], totals[2][end.i]);
+  const auto total = merge_rows<widest_run<lanes>*(lanes / width)>(mine, thread, columns);
+  if (end.is_mine) finish(end.c, end.known, total.first, total.second);
 }
 
-/// Merges the accumulators of a block's threads, A::first(lane) and A::second(lane), over the block, then over the
-/// runs.
-///
-/// With one run, calls finish(channel, known, first, second). With several, calls finish.add(run, first, second, pivot,
-/// sums...) for each run, then finish(channel, known, sums..., pivot). `known` is finish.of(channel). `pivot` is the
-/// first number of the first run. Every thread of the block must call this.
-template <int lanes, class A, class F>
-__device__ void finish_run(A& mine, const Partials<typename A::Number>& partials, const F& finish) {
-  using C = typename A::Number;
+/// Merges the accumulators of a block's threads over the block, then over the runs. Then calls finish(channel, known,
+/// first, second), where `known` is finish.of(channel). Every thread of the block must call this.
+template <template <class, int> class A, class C, int lanes, class F>
+__device__ void finish_run(A<C, lanes>& mine, const Partials<C>& partials, const F& finish) {
   const End<F> end(finish, blockDim.x * lanes, partials.channels);
-  merge_rows<widest_run<lanes>>(mine, end.i, blockDim.x);
-  const bool is_first = threadIdx.y == 0;
+  const auto total = merge_rows<widest_run<lanes>>(mine, end.i, blockDim.x);
   if (!partials.data) {
-    __shared__ double totals[2][most_channels];
-    for (int k = 0; is_first && k < lanes; ++k) {
-      const unsigned at = threadIdx.x * lanes + k;
-      totals[0][at] = mine.first(k), totals[1][at] = mine.second(k);
-    }
-    __syncthreads();
-    if (end.is_mine) finish(end.c, end.known, totals[0][end.i], totals[1][end.i]);
+    if (end.is_mine) finish(end.c, end.known, total.first, total.second);
     return;
   }
-  constexpr int width = std::min<int>(lanes, 16 / sizeof(C));
-  const std::int64_t c = first_channel<lanes>();
-  for (int k = 0; is_first && c < partials.channels && k < lanes; k += width) {
-    Packed<C, width> first, second;
-    for (int i = 0; i < width; ++i) first.values[i] = mine.first(k + i), second.values[i] = mine.second(k + i);
-    first.store(partials.at(blockIdx.y, 0, c + k));
-    second.store(partials.at(blockIdx.y, 1, c + k));
+  if (end.is_mine) {
+    *partials.at(blockIdx.y, 0, end.c) = total.first;
+    *partials.at(blockIdx.y, 1, end.c) = total.second;
   }
   if (is_last_to_arrive(partials.arrivals + blockIdx.x, gridDim.y))
-    finish_channels<lanes>(partials, gridDim.y, finish, end);
+    finish_channels<lanes, A>(partials, gridDim.y, finish, end);
 }
 
 }  // namespace bytetape::cuda

@@ -5,21 +5,26 @@
 namespace bytetape::cuda {
 namespace {
 
+/// Approximately 1 / v. Divisions to the last bit are much of the time of few pixels.
+__device__ float inverse(float v) { return __fdividef(1.0f, v); }
+__device__ double inverse(double v) { return 1 / v; }
+
 /// A thread's means and sums of squared deviations for `lanes` channels, and its number of pixels. Merged after Chan,
 /// Golub & LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances" (1979).
-template <class C, int lanes>
+template <class C, int lanes_>
 struct Moments {
   using Number = C;
-  static constexpr int size = 2 * lanes + 1;
+  static constexpr int lanes = lanes_, size = 2 * lanes + 1;
   C numbers[size] = {};
 
   __device__ C& first(int k) { return numbers[k]; }           // the mean
   __device__ C& second(int k) { return numbers[lanes + k]; }  // the squares
   __device__ C& count() { return numbers[2 * lanes]; }
+  __device__ void set_count(C n) { count() = n; }
   __device__ void merge(Moments& o) {
     const C total = count() + o.count();
     if (total == 0) return;
-    const C share = o.count() / total, weight = count() * share;
+    const C share = o.count() * inverse(total), weight = count() * share;
     for (int k = 0; k < lanes; ++k) {
       const C delta = o.first(k) - first(k);
       first(k) += delta * share;
@@ -27,25 +32,40 @@ struct Moments {
     }
     count() = total;
   }
+  /// One mean of all warps, then the squares of distances from it, take fewer divisions than merge().
+  __device__ static Pair<C> merged(const WarpPairs<C>& all) {
+    C count = 0, sum = 0;
+#pragma unroll
+    for (int w = 0; w < all.warps; ++w) count += all.counts[w], sum += all.counts[w] * all.at(w).first;
+    const C mean = count == 0 ? 0 : sum * inverse(count);
+    C squares = 0;
+#pragma unroll
+    for (int w = 0; w < all.warps; ++w) {
+      const C distance = all.at(w).first - mean;
+      squares += all.at(w).second + all.counts[w] * distance * distance;
+    }
+    return {mean, squares};
+  }
 };
 
 /// Computes the statistics of a channel from its moments. Moments are of differences from the channel's first pixel,
 /// its pivot. Without a pivot, rounding of large values would hide small differences.
 template <class T>
 struct Statistics {
+  using C = compute_t<T>;
   const T* pivots;
   std::int64_t stride;
-  std::int64_t count, length;  // pixels in all, and of a run
+  double share, unbiased_share;  // 1 / count, 1 / (count - 1)
   double momentum;
   ChannelResult<T> mean, var, running_mean, running_var;
   PerChannel<T> old_mean, old_var;
   std::int64_t* batches;
 
-  Statistics(const BatchNormStatisticsArgs& a, std::int64_t count, std::int64_t length)
+  Statistics(const BatchNormStatisticsArgs& a, std::int64_t count)
       : pivots(a.x.as<T>()),
         stride(a.x.strides[1]),
-        count(count),
-        length(length),
+        share(1 / static_cast<double>(count)),
+        unbiased_share(1 / static_cast<double>(count - 1)),
         momentum(a.momentum),
         mean(a.mean),
         var(a.var),
@@ -54,31 +74,18 @@ struct Statistics {
         old_mean(a.running_mean),
         old_var(a.running_var),
         batches(a.batches.as<std::int64_t>()) {}
-  /// Adds the moments of a run, relative to the mean `near`.
-  __device__ void add(std::int64_t run, double mean_of_run, double m2, double near, double& sum,
-                      double& squares) const {
-    const auto n = static_cast<double>(min(length, count - run * length));
-    const double distance = mean_of_run - near;
-    sum += n * distance;
-    squares += m2 + n * distance * distance;
-  }
   /// The old values of a channel.
   struct Known {
     T pivot;
-    compute_t<T> mean, var;
+    C mean, var;
   };
   __device__ Known of(std::int64_t c) const { return {pivots[c * stride], old_mean.at(c, 0), old_var.at(c, 0)}; }
-  __device__ void operator()(std::int64_t c, const Known& known, double sum, double squares, double near) const {
-    const double distance = sum / static_cast<double>(count);
-    (*this)(c, known, near + distance, squares - sum * distance);
-  }
   __device__ void operator()(std::int64_t c, const Known& known, double distance, double m2) const {
     const double pivot = widened(known.pivot);
-    const auto n = static_cast<double>(count);
     mean.set(c, pivot + distance);
-    var.set(c, m2 / n);
+    var.set(c, m2 * share);
     running_mean.set(c, moved(known.mean, pivot + distance));
-    running_var.set(c, moved(known.var, m2 / (n - 1)));
+    running_var.set(c, moved(known.var, m2 * unbiased_share));
     if (batches && c == 0) ++*batches;
   }
 
@@ -125,7 +132,7 @@ __device__ void add_pixels(Moments<C, lanes>& to, const Pixels<1>& pixels, const
 // Squares are of differences from the mean of a few pixels, which are in registers. The pivot may be too far away.
 template <class T, int lanes, class C = compute_t<T>>
 __global__ void __launch_bounds__(run_threads)
-    moments_kernel(Pixels<1> pixels, const T* x, std::int64_t length, Partials<C> partials, Statistics<T> finish) {
+    moments_kernel(Pixels<1> pixels, const T* x, Partials<C> partials, Statistics<T> finish) {
   constexpr int at_once = 8;
   const std::int64_t c = first_channel<lanes>();
   Moments<C, lanes> mine;
@@ -133,13 +140,13 @@ __global__ void __launch_bounds__(run_threads)
     const auto first = load<lanes>(x + c * pixels.channel_strides[0]);
     C pivot[lanes];
     for (int k = 0; k < lanes; ++k) pivot[k] = widened(first.values[k]);
-    const Run run(length, pixels.count);
+    const Run run(partials.length, pixels.count);
     std::int64_t p = run.first;
     for (; p + (at_once - 1) * run.step < run.end; p += at_once * run.step)
       add_pixels<true, at_once>(mine, pixels, x, c, pivot, p, run);
     if (p < run.end) add_pixels<false, at_once>(mine, pixels, x, c, pivot, p, run);
   }
-  finish_run<lanes>(mine, partials, finish);
+  finish_run(mine, partials, finish);
 }
 
 }  // namespace
@@ -151,13 +158,12 @@ void batch_norm_statistics(const BatchNormStatisticsArgs& a, const Plan& plan, W
     using T = decltype(zero);
     using C = compute_t<T>;
     const Pixels<1> pixels({&a.x});
-    const std::int64_t runs = plan.algorithm, length = run_length(pixels.count, runs);
-    const Partials<C> partials(runs > 1 ? ws.data : nullptr, pixels.channels, a.x.device);
-    const Statistics<T> finish(a, pixels.count, length);
+    const Partials<C> partials(ws.data, plan.algorithm, pixels.channels, pixels.count, a.x.device);
+    const Statistics<T> finish(a, pixels.count);
     with_lanes<T, 1>(pixels, {&a.x}, [&](auto lanes) {
       const Tiles tiles(pixels, lanes, run_threads, widest_run<lanes>);
-      const dim3 blocks(tiles.count, static_cast<unsigned>(runs));
-      moments_kernel<T, lanes><<<blocks, tiles.threads, 0, stream>>>(pixels, a.x.as<T>(), length, partials, finish);
+      const dim3 blocks(tiles.count, static_cast<unsigned>(plan.algorithm));
+      moments_kernel<T, lanes><<<blocks, tiles.threads, 0, stream>>>(pixels, a.x.as<T>(), partials, finish);
     });
     check_launch();
   });
