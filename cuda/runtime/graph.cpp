@@ -26,14 +26,12 @@ struct Destroy {
 using GraphHandle = std::unique_ptr<std::remove_pointer_t<cudaGraph_t>, Destroy>;
 using Executable = std::unique_ptr<std::remove_pointer_t<cudaGraphExec_t>, Destroy>;
 
-Executable instantiated(Device device, cudaGraph_t graph) {
+/// Returns null if device memory ran out.
+Executable instantiated(cudaGraph_t graph) {
   cudaGraphExec_t made = nullptr;
-  cudaError_t status = cudaGraphInstantiate(&made, graph, 0);
-  if (status == cudaErrorMemoryAllocation) {  // device memory, which may all be in the allocator's cache
-    memory::allocator(device).empty_cache();
-    status = cudaGraphInstantiate(&made, graph, 0);
-  }
-  check(status);
+  const cudaError_t status = cudaGraphInstantiate(&made, graph, 0);
+  if (status != cudaErrorMemoryAllocation) check(status);
+  if (status != cudaSuccess) cudaGetLastError();  // else the next launch would report it
   return Executable(made);
 }
 
@@ -49,7 +47,13 @@ class Graph final : public DeviceGraph {
         kept_(std::move(kept)),
         graph_(std::move(graph)) {
     fill_by_kernels(graph_.get());
-    executable_ = instantiated(device_, graph_.get());
+    executable_ = instantiated(graph_.get());
+    if (!executable_) {  // the memory may be in the allocator's cache
+      memory::allocator(device_).empty_cache();
+      executable_ = instantiated(graph_.get());
+    }
+    if (!executable_) check(cudaErrorMemoryAllocation);
+    if (is_timing_steps()) timed_ = instantiated(graph_.get());
   }
   /// Waits for the last replay, because the driver may still read the graph.
   ~Graph() override {
@@ -65,19 +69,21 @@ class Graph final : public DeviceGraph {
     const int here = memory::ambient.scope.stream;
     if (has_branches_) real.join(here);
     settled_pending(device_);  // where the graph's steps read it
-    check(cudaGraphLaunch(executable(), last_));
+    launch();
     if (!has_branches_) return;
     real.note_waits(here, streams_);  // takes over faults of the branches
     real.fork(here, streams_);
   }
 
  private:
-  /// Returns what to launch. Timed steps have their own executable: once CUPTI has timed one, each launch of it writes
-  /// times, and those of untimed steps would replace the times of a timed one before they are taken.
-  cudaGraphExec_t executable() {
-    if (!times_launches()) return executable_.get();
-    if (!timed_) timed_ = instantiated(device_, graph_.get());
-    return timed_.get();
+  /// Timed steps have their own executable: once CUPTI has timed one, each launch of it writes times, and those of
+  /// untimed steps would replace the times of a timed one before they are taken. If there is no memory for another
+  /// executable, the host waits, so that the times are taken before the next step.
+  void launch() {
+    if (!times_launches()) return check(cudaGraphLaunch(executable_.get(), last_));
+    if (!timed_) timed_ = instantiated(graph_.get());
+    check(cudaGraphLaunch(timed_ ? timed_.get() : executable_.get(), last_));
+    if (!timed_) check(cudaStreamSynchronize(last_));
   }
 
   Device device_;
@@ -85,7 +91,7 @@ class Graph final : public DeviceGraph {
   std::uint32_t streams_;
   Kept kept_;
   GraphHandle graph_;
-  Executable executable_, timed_;  // timed_ is made at its first launch
+  Executable executable_, timed_;  // timed_ is null without device times
   cudaStream_t last_ = nullptr;
 };
 

@@ -213,7 +213,9 @@ memory::DeviceTimer& device_timer() {
   return cupti_timer();
 }
 
-bool times_launches() { return is_collecting; }
+bool is_timing_steps() { return running != nullptr; }
+
+bool times_launches() { return is_collecting && cupti_timer().step().number != 0; }
 
 void note_replaced_node(cudaGraphNode_t old, cudaGraphNode_t by) {
   if (CuptiTimer* const timer = running) timer->scopes().add_copy(number_of(by), number_of(old));

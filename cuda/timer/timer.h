@@ -10,7 +10,9 @@ namespace bytetape::cuda {
 /// As in Backend.
 memory::DeviceTimer& device_timer();
 
-/// Whether work that is launched now is timed.
+/// Whether a recording times some of the steps.
+bool is_timing_steps();
+/// Whether work that this thread launches now is timed.
 bool times_launches();
 
 }  // namespace bytetape::cuda

@@ -226,6 +226,7 @@ TEST_F(CudaDeviceTimes, AreWholeInEveryKthStep) {
 
 // The device is several steps behind when the host ends a timed step. Steps that are not timed launch the same graph.
 TEST_F(CudaDeviceTimes, AreWholeIfTheHostIsFarAhead) {
+  const bool shared = is_shared(gpu);  // then other processes' work lies within the times
   const Tensor a = randn({2048, 2048});
   const auto step = [&] {
     Tensor y = a;
@@ -233,20 +234,20 @@ TEST_F(CudaDeviceTimes, AreWholeIfTheHostIsFarAhead) {
     return y;
   };
   for (const bool is_captured : {false, true})
-    for (const std::uint32_t every : {1u, 2u, 5u}) {
+    for (const std::uint32_t every : {1u, 2u, 3u, 5u}) {
       SCOPED_TRACE(testing::Message() << (is_captured ? "captured" : "eager") << ", every " << every);
       auto captured = capture(step);
       memory::reset_log(gpu, memory::Ledger::default_log_capacity);
       const memory::Log log = recorded(40, every, [&] { is_captured ? captured() : step(); });
       EXPECT_EQ(captured.is_captured(), is_captured);
-      const Counts last = counts_of(log, 40);
-      EXPECT_GE(count_of(last, "matmul"), 12);
       std::map<std::uint32_t, double> ms = ms_by_step(log);
-      EXPECT_THAT(ms, SizeIs(40 / every));
+      ASSERT_THAT(ms, SizeIs(40 / every));
+      const auto& [last, last_ms] = *ms.rbegin();  // no later step can harm its times
+      EXPECT_GE(count_of(counts_of(log, last), "matmul"), 12);
       for (const auto& [timed, time] : ms) {
-        if (is_captured && timed <= 4) continue;  // eager and captured steps
-        EXPECT_EQ(counts_of(log, timed), last) << "nothing of step " << timed << " is lost";
-        EXPECT_NEAR(time, ms.at(40), 0.4 * ms.at(40)) << "step " << timed;
+        if (timed <= 4) continue;  // first use, or eager and captured steps
+        EXPECT_EQ(counts_of(log, timed), counts_of(log, last)) << "nothing of step " << timed << " is lost";
+        if (!shared) { EXPECT_NEAR(time, last_ms, 0.4 * last_ms) << "step " << timed; }
       }
     }
 }
