@@ -30,9 +30,12 @@ using Executable = std::unique_ptr<std::remove_pointer_t<cudaGraphExec_t>, Destr
 Executable instantiated(cudaGraph_t graph) {
   cudaGraphExec_t made = nullptr;
   const cudaError_t status = cudaGraphInstantiate(&made, graph, 0);
-  if (status != cudaErrorMemoryAllocation) check(status);
-  if (status != cudaSuccess) cudaGetLastError();  // else the next launch would report it
-  return Executable(made);
+  if (status != cudaErrorMemoryAllocation) {
+    check(status);
+    return Executable(made);
+  }
+  cudaGetLastError();  // else the next launch would report it
+  return nullptr;
 }
 
 class Graph final : public DeviceGraph {
