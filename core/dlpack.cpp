@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -226,14 +227,13 @@ Tensor imported(Managed* managed, const DlpackOptions& options) {
   const std::size_t bytes = detail::check_blob(data, shape, strides, dtype, device);
   const CurrentDevice current(device);
   check_not_recorded(device, options, "imports a tensor");
-  const auto end = [managed] {
-    if (managed->deleter) managed->deleter(managed);
-  };
+  std::function<void()> end;  // none without a deleter, because then the struct may be gone by the time of the release
+  if (managed->deleter) end = [managed] { managed->deleter(managed); };
   const Ref<Storage> original = bytes > 0 ? ExportedStorages::instance().find(data, bytes, device) : Ref<Storage>();
   if (original) {
     Tensor x = view_of(original, data, shape, detail::forward_strides(strides), dtype);
     wait_for_other_library(*original, options.stream);
-    end();
+    if (end) end();
     return x;
   }
   Tensor x = from_blob(data, shape, dtype, {strides, device, end, is_read_only});

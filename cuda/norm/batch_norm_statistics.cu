@@ -9,8 +9,9 @@ namespace {
 __device__ float inverse(float v) { return __fdividef(1.0f, v); }
 __device__ double inverse(double v) { return 1 / v; }
 
-/// A thread's means and sums of squared deviations for `lanes` channels, and its number of pixels. Merged after Chan,
-/// Golub & LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances" (1979).
+/// A thread's means and sums of squared deviations for `lanes` channels, and its number of pixels. Results are inf or
+/// NaN if the squares of a channel add up to more than C's largest number. Merged after Chan, Golub & LeVeque,
+/// "Updating formulae and a pairwise algorithm for computing sample variances" (1979).
 template <class C, int lanes_>
 struct Moments {
   using Number = C;

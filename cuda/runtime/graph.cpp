@@ -81,7 +81,7 @@ class Graph final : public DeviceGraph {
  private:
   /// Timed steps have their own executable: once CUPTI has timed one, each launch of it writes times, and those of
   /// untimed steps would replace the times of a timed one before they are taken. If there is no memory for another
-  /// executable, the host waits, so that the times are taken before the next step.
+  /// executable, the host waits, and the times are taken before the next step unless another stream still works.
   void launch() {
     if (!times_launches()) return check(cudaGraphLaunch(executable_.get(), last_));
     if (!timed_) timed_ = instantiated(graph_.get());

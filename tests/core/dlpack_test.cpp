@@ -415,6 +415,18 @@ TEST(Dlpack, AThreadDeletesAnImportOnceTheGpuIsDone) {
   EXPECT_EQ(f.deleted, 1);
 }
 
+// The struct may be on the stack of a function that has returned.
+TEST(Dlpack, AnImportWithoutADeleterDoesNotReadItsStructLater) {
+  FakeGpu gpu;
+  Foreign<> f;
+  f.tensor().device = {kDLCUDA, 0};
+  f.managed.deleter = nullptr;
+  Tensor x = from_dlpack(&f.managed);
+  f.managed.deleter = [](DLManagedTensorVersioned*) { ADD_FAILURE() << "it was not there at the import"; };
+  x = Tensor();
+  finish_releases();
+}
+
 TEST(Dlpack, AnExportStaysOnTheDevice) {
   FakeGpu gpu;
   const Tensor x = full({4}, 3, DType::f32, FakeGpu::gpu);

@@ -33,6 +33,7 @@ class CudaDriverDlpack : public GpuTest {
     ASSERT_EQ(cudaMemset(data_, 1, count), cudaSuccess);
   }
   void TearDown() override {
+    finish_releases();
     if (data_) cudaFree(data_);
     if (theirs_) cudaStreamDestroy(theirs_);
   }
