@@ -405,6 +405,7 @@ def check_device_times(page, expected):
     equal(cells(page, ".times .total")[0][3:5], [s["time"] for s in (second, third)], "the host's times")
     notes = " ".join(texts(page, "#view .heading .note"))
     equal("2 steps with device times: " in notes and "of the device, busy for " in notes, True, f"notes: {notes}")
+    equal(" of the host at the median, " in notes and notes.endswith(" without"), True, f"the cost of timing: {notes}")
     equal("2, with device times" in texts(page, "#view option"), True, "steps with device times are marked")
     page.evaluate("goToStep(currentDevice(), currentDevice().steps[2]), setTimes({ beside: null })")
     page.settle()
