@@ -46,7 +46,7 @@ struct Pair {
   C first = 0, second = 0;
 };
 
-/// What the warps of a block leave for a channel: two numbers and a count of pixels each.
+/// The two numbers of a channel and the count of its pixels that each warp of a block has.
 template <class C>
 struct WarpPairs {
   static constexpr int warps = run_threads / 32;
