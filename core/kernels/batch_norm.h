@@ -1,6 +1,7 @@
 #pragma once
 #include "bytetape/core/kernels/epilogue.h"
 #include "bytetape/core/kernels/planned.h"
+#include "bytetape/core/kernels/work.h"
 #include "bytetape/core/view.h"
 
 namespace bytetape {
@@ -22,6 +23,12 @@ struct BatchNormApplyArgs {
   Activation activation;
   View y;
 };
+/// Both in training. The result takes its mean and var from the statistics.
+struct BatchNormTrainArgs {
+  BatchNormStatisticsArgs statistics;
+  BatchNormApplyArgs result;
+  std::uint64_t moved_bytes() const { return detail::bytes_of_fields(statistics) + detail::bytes_of_fields(result); }
+};
 // relu's gradient uses y. If y is undefined it uses bn(x), which is recomputed. gelu_tanh's gradient always uses bn(x),
 // rounded to x's dtype. With gelu_tanh there is no residual: y and addend are undefined, and `masked` is defined.
 struct BatchNormBackwardArgs {
@@ -39,7 +46,7 @@ struct BatchNormBackwardArgs {
 struct BatchNormKernels {
   static constexpr Epilogues epilogues{Activation::relu, Activation::gelu_tanh};
 
-  Planned<BatchNormStatisticsArgs> batch_norm_statistics;
+  Planned<BatchNormTrainArgs> batch_norm_train;
   void (*batch_norm_apply)(const BatchNormApplyArgs& args);
   Planned<BatchNormBackwardArgs> batch_norm_backward;
 };

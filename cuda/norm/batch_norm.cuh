@@ -4,6 +4,7 @@
 // channels and walks pixels.
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 #include "bytetape/core/images/resample.h"
 #include "bytetape/core/kernels/batch_norm.h"
@@ -59,16 +60,49 @@ struct Pixels {
   }
 };
 
-/// Calls f(lanes) with the number of channels that a thread handles at once: 16 bytes of them, or one.
+/// Pixels that are evenly spaced in each image, with adjacent channels. Finding one takes few registers.
+template <std::size_t K>
+struct PixelRows {
+  std::int64_t count, channels, strides[K];
+
+  explicit PixelRows(const Pixels<K>& pixels) : count(pixels.count), channels(pixels.channels) {
+    for (std::size_t k = 0; k < K; ++k) strides[k] = pixels.dims.rank == 0 ? 0 : pixels.dims.strides[k][0];
+  }
+  __device__ void find(std::int64_t p, std::int64_t c, std::int64_t (&at)[K]) const {
+    for (std::size_t k = 0; k < K; ++k) at[k] = p * strides[k] + c;
+  }
+};
+
+/// Calls f(lanes, pixels) with the number of channels that a thread handles at once, 16 bytes of them or one, and with
+/// PixelRows or Pixels.
 template <class T, std::size_t K, class F>
 void with_lanes(const Pixels<K>& pixels, const std::array<const ConstView*, K>& images, F&& f) {
-  constexpr int most = 16 / sizeof(T);
+  constexpr std::integral_constant<int, 16 / sizeof(T)> most;
   bool fits = pixels.fits(most);
   for (const ConstView* image : images) fits = fits && is_aligned(*image);
-  if (fits)
-    f(std::integral_constant<int, most>());
+  if (fits && pixels.dims.rank <= 1)
+    f(most, PixelRows<K>(pixels));
+  else if (fits)
+    f(most, pixels);
   else
-    f(std::integral_constant<int, 1>());
+    f(std::integral_constant<int, 1>(), pixels);
+}
+
+/// Makes the compiler keep 16-bit numbers packed until they are used. It would split them into as many registers as
+/// soon as they are loaded, and so wait for each load before the next.
+template <class T, int lanes>
+__device__ void keep_packed(Packed<T, lanes>& v) {
+  if constexpr (sizeof(T) == 2 && lanes == 8) {
+    uint4 words;
+    memcpy(&words, &v, sizeof(words));
+    asm volatile("" : "+r"(words.x), "+r"(words.y), "+r"(words.z), "+r"(words.w));
+    memcpy(&v, &words, sizeof(words));
+  }
+}
+template <class T, int lanes, int n>
+__device__ void keep_packed(Packed<T, lanes> (&all)[n]) {
+#pragma unroll
+  for (int u = 0; u < n; ++u) keep_packed(all[u]);
 }
 
 /// The arrangement of blocks over channels (x) and pixels (y). Both dims of a block are powers of two.

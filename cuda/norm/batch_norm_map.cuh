@@ -14,9 +14,8 @@ struct MapInputs {
 /// There are enough that some compute while others wait for memory.
 constexpr int map_blocks = 4;
 
-template <class T, int lanes, class F>
-__global__ void __launch_bounds__(block_size, map_blocks)
-    map_kernel(F f, Pixels<F::inputs + 1> pixels, T* y, MapInputs<T, F::inputs> x) {
+template <class T, int lanes, class F, class P>
+__global__ void __launch_bounds__(block_size, map_blocks) map_kernel(F f, P pixels, T* y, MapInputs<T, F::inputs> x) {
   const std::int64_t c = first_channel<lanes>();
   if (c >= pixels.channels) return;
   const auto numbers = f.template of<lanes>(c);
@@ -44,12 +43,12 @@ void map(const F& f, const View& y, const X&... x) {
   const cudaStream_t stream = stream_of(y.device);
   const std::array<const ConstView*, sizeof...(X) + 1> images{&y, &x...};
   const Pixels<sizeof...(X) + 1> pixels(images);
-  with_lanes<T>(pixels, images, [&](auto lanes) {
+  with_lanes<T>(pixels, images, [&](auto lanes, const auto& found) {
     const Tiles tiles(pixels, lanes);
     const std::int64_t rows = tiles.threads.y, all = std::int64_t{processors(y.device)} * detail::map_blocks;
     const dim3 blocks(tiles.count, static_cast<unsigned>(std::min((pixels.count + rows - 1) / rows,
                                                                   std::max<std::int64_t>(all / tiles.count, 1))));
-    detail::map_kernel<T, lanes><<<blocks, tiles.threads, 0, stream>>>(f, pixels, y.as<T>(), {x.template as<T>()...});
+    detail::map_kernel<T, lanes><<<blocks, tiles.threads, 0, stream>>>(f, found, y.as<T>(), {x.template as<T>()...});
   });
   check_launch();
 }

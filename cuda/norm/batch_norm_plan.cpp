@@ -30,9 +30,10 @@ std::size_t number_size(const ConstView& x) { return size_of(accumulated(x.dtype
 
 // Plan::algorithm is the number of runs. One run needs no partial results.
 
-static Plan plan(const BatchNormStatisticsArgs& a) {
-  const std::int64_t runs = run_count(a.x), partials = runs > 1 ? 2 * runs : 0;
-  return {.workspace = static_cast<std::size_t>(partials * a.x.shape[1]) * number_size(a.x), .algorithm = runs};
+static Plan plan(const BatchNormTrainArgs& a) {
+  const ConstView& x = a.statistics.x;
+  const std::int64_t runs = run_count(x), partials = runs > 1 ? 2 * runs : 0;
+  return {.workspace = static_cast<std::size_t>(partials * x.shape[1]) * number_size(x), .algorithm = runs};
 }
 
 bool has_sums(const BatchNormBackwardArgs& a) {
@@ -47,9 +48,23 @@ static Plan plan(const BatchNormBackwardArgs& a) {
       .algorithm = runs};
 }
 
+std::optional<HeldTiles> held_tiles(std::int64_t vectors, std::int64_t pixels) {
+  constexpr std::int64_t most_blocks = 64;  // clusters that all run at once on any GPU that has clusters
+  const std::int64_t least_width = std::min<std::int64_t>(vectors, 4);  // narrower ones read too little of a cache line
+  for (const int per_thread : {4, 8})
+    for (int width = widest_held; width >= least_width; width /= 2) {
+      const std::int64_t of_block = run_threads / width * per_thread, columns = vectors / width;
+      int ranks = 1;
+      while (ranks < most_ranks && ranks * of_block < pixels) ranks *= 2;
+      if (vectors % width == 0 && ranks * of_block >= pixels && columns * ranks <= most_blocks)
+        return HeldTiles{static_cast<int>(columns), ranks, width, per_thread};
+    }
+  return {};
+}
+
 const BatchNormKernels& batch_norm_plans() {
   static const BatchNormKernels all{
-      .batch_norm_statistics = {plan, nullptr},
+      .batch_norm_train = {plan, nullptr},
       .batch_norm_backward = {plan, nullptr},
   };
   return all;

@@ -3,12 +3,11 @@
 // of the blocks that share channels combines these numbers in the order of the runs. If there is only one run, its
 // numbers are the result.
 #include "bytetape/cuda/norm/batch_norm.cuh"
+#include "bytetape/cuda/norm/batch_norm.h"
 #include "bytetape/cuda/runtime/arrivals.cuh"
 
 namespace bytetape::cuda {
 
-/// Threads of a block. Few large blocks leave little to combine.
-inline constexpr int run_threads = 512;
 /// Threads side by side, each with 16 bytes of a pixel or with one channel. The number is small, so that the combining
 /// blocks are many and have little work each.
 template <int lanes>
@@ -49,11 +48,12 @@ struct Pair {
 /// The two numbers of a channel and the count of its pixels that each warp of a block has.
 template <class C>
 struct WarpPairs {
-  static constexpr int warps = run_threads / 32;
+  static constexpr int size = run_threads / 32;
   const C *first, *second, *counts;
   int stride;  // between the first or second numbers of two warps
 
   __device__ Pair<C> at(int warp) const { return {first[warp * stride], second[warp * stride]}; }
+  __device__ C pixels(int warp) const { return counts[warp]; }
 };
 
 /// Merges the accumulators of a block's threads: within each warp, then over the warps in their order. Rows of `width`
@@ -62,7 +62,7 @@ struct WarpPairs {
 template <int widest, class A>
 __device__ Pair<typename A::Number> merge_rows(A& mine, unsigned thread, unsigned width) {
   using C = typename A::Number;
-  constexpr int warps = WarpPairs<C>::warps, lanes = A::lanes;
+  constexpr int warps = WarpPairs<C>::size, lanes = A::lanes;
   for (unsigned apart = 16; apart >= width; apart /= 2) {
     A other;
     for (int i = 0; i < A::size; ++i) other.numbers[i] = __shfl_down_sync(~0u, mine.numbers[i], apart);
@@ -94,10 +94,11 @@ struct PairSums {
   __device__ void merge(const PairSums& o) {
     for (int i = 0; i < size; ++i) numbers[i] += o.numbers[i];
   }
-  __device__ static Pair<C> merged(const WarpPairs<C>& all) {
+  template <class Pairs>
+  __device__ static Pair<C> merged(const Pairs& all) {
     Pair<C> sums;
 #pragma unroll
-    for (int w = 0; w < all.warps; ++w) sums.first += all.at(w).first, sums.second += all.at(w).second;
+    for (int i = 0; i < all.size; ++i) sums.first += all.at(i).first, sums.second += all.at(i).second;
     return sums;
   }
 };

@@ -1,6 +1,7 @@
 // How kernels for GPUs are cut into blocks, and the scratch that this takes: all of it is decided on the host, and
 // needs no GPU.
 #include "bytetape/cuda/plans.h"
+#include "bytetape/cuda/norm/batch_norm.h"
 
 #include <gtest/gtest.h>
 
@@ -335,13 +336,11 @@ TEST(BatchNormPlan, HoldsWhatRunsLeaveAndWhatTheGradientNeeds) {
                                                                              .gb = gb ? c : View()});
   };
   for (const Shape& shape : {Shape{2, 8, 4, 4}, Shape{64, 64, 56, 56}, Shape{256, 2048, 7, 7}}) {
-    const std::int64_t runs =
-        batch_norm_plans().batch_norm_statistics.plan(BatchNormStatisticsArgs{.x = image(shape)}).algorithm;
+    const std::int64_t runs = batch_norm_plans().batch_norm_train.plan({.statistics = {.x = image(shape)}}).algorithm;
     EXPECT_EQ(runs == 1, shape[0] == 2);
     const std::size_t numbers = static_cast<std::size_t>(shape[1]) * sizeof(float),
                       partials = runs > 1 ? static_cast<std::size_t>(2 * runs) * numbers : 0;
-    EXPECT_EQ(batch_norm_plans().batch_norm_statistics.plan(BatchNormStatisticsArgs{.x = image(shape)}).workspace,
-              partials);
+    EXPECT_EQ(batch_norm_plans().batch_norm_train.plan({.statistics = {.x = image(shape)}}).workspace, partials);
     EXPECT_EQ(of(shape, true, true, true, true, true).workspace, partials + 2 * numbers);
     EXPECT_EQ(of(shape, true, false, false, false, false).workspace, partials);
     EXPECT_EQ(of(shape, false, true, false, false, false).workspace, 0u) << "nothing is summed";
@@ -353,10 +352,33 @@ TEST(BatchNormPlan, HoldsWhatRunsLeaveAndWhatTheGradientNeeds) {
 TEST(BatchNormPlan, HasAsManyBlocksInEachLayout) {
   const Shape shape{64, 64, 56, 56};
   const auto runs = [](const View& x) {
-    return batch_norm_plans().batch_norm_statistics.plan(BatchNormStatisticsArgs{.x = x}).algorithm;
+    return batch_norm_plans().batch_norm_train.plan({.statistics = {.x = x}}).algorithm;
   };
   EXPECT_EQ(runs(image(shape)), 64) << "of two blocks side by side, each of 32 channels";
   EXPECT_EQ(runs(dense(shape)), 2) << "of a block for each channel";
+}
+
+// The images of ResNet-18's last two parts in 16 bits, with 128 images and then with 256; those before are too large.
+TEST(BatchNormPlan, HoldsSmallImagesInRegisters) {
+  const auto tiles = [](std::int64_t images, std::int64_t channels, std::int64_t side) {
+    return held_tiles(channels / 8, images * side * side);
+  };
+  using Numbers = std::array<int, 4>;
+  const auto numbers = [](const HeldTiles& t) { return Numbers{t.columns, t.ranks, t.width, t.per_thread}; };
+  EXPECT_EQ(numbers(*tiles(128, 512, 4)), (Numbers{8, 8, 8, 4}));
+  EXPECT_EQ(numbers(*tiles(128, 256, 8)), (Numbers{8, 8, 4, 8}));
+  EXPECT_EQ(numbers(*tiles(256, 512, 4)), (Numbers{8, 8, 8, 8}));
+  EXPECT_FALSE(tiles(128, 128, 16));
+  EXPECT_FALSE(tiles(512, 512, 4));
+  EXPECT_EQ(numbers(*tiles(2, 8, 1)), (Numbers{1, 1, 1, 4})) << "a vector of channels";
+  EXPECT_FALSE(tiles(128, 48, 4)) << "six vectors, of which four are read at once";
+  for (std::int64_t vectors = 1; vectors <= 300; ++vectors)
+    for (const std::int64_t pixels : {2, 300, 1000, 2048, 2049, 8192, 8193})
+      if (const std::optional<HeldTiles> t = held_tiles(vectors, pixels)) {
+        EXPECT_EQ(t->columns * t->width, vectors);
+        EXPECT_GE(t->ranks * (run_threads / t->width) * t->per_thread, pixels);
+        EXPECT_LE(t->ranks, most_ranks);
+      }
 }
 
 // Sums of 16-bit floats are f32.
@@ -364,7 +386,7 @@ TEST(NormPlans, CountInTheDTypeOfTheirSums) {
   for (const DType dtype : {DType::f64, DType::f32, DType::bf16, DType::f16}) {
     const std::size_t number = dtype == DType::f64 ? 8 : 4;
     const View x = image({64, 64, 56, 56}, dtype), rows = dense({4096, 1024}, dtype), w = dense({64});
-    const Plan statistics = batch_norm_plans().batch_norm_statistics.plan({.x = x}),
+    const Plan statistics = batch_norm_plans().batch_norm_train.plan({.statistics = {.x = x}}),
                backward = batch_norm_plans().batch_norm_backward.plan({.x = x, .training = true, .gx = x}),
                layer = layer_norm_plans().layer_norm_backward.plan({.x = rows, .mean = w, .gw = w});
     const auto runs = static_cast<std::size_t>(statistics.algorithm);

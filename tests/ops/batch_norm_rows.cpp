@@ -44,8 +44,10 @@ OpRow fused_row(const std::string& variant, bool training, Activation activation
     }
     return y;
   };
-  row.large = {in(12, 16, 40, 40).channels_last(), in(16), in(16)};
-  if (has_residual) row.large.push_back(in(12, 16, 40, 40).channels_last());
+  if (has_residual)  // so small that a cluster of blocks on a GPU holds them
+    row.large = {in(12, 32, 17, 20).channels_last(), in(32), in(32), in(12, 32, 17, 20).channels_last()};
+  else
+    row.large = {in(12, 16, 40, 40).channels_last(), in(16), in(16)};
   return row;
 }
 

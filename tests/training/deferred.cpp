@@ -144,7 +144,7 @@ const KernelTable& kernels() {
     });
     add<MatmulKernels>(table, [](MatmulKernels& k) { defer<&MatmulKernels::matmul>(k); });
     add<BatchNormKernels>(table, [](BatchNormKernels& k) {
-      defer<&BatchNormKernels::batch_norm_statistics, &BatchNormKernels::batch_norm_apply,
+      defer<&BatchNormKernels::batch_norm_train, &BatchNormKernels::batch_norm_apply,
             &BatchNormKernels::batch_norm_backward>(k);
     });
     add<OptimizerKernels>(table, [](OptimizerKernels& k) {

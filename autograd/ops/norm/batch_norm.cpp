@@ -200,14 +200,18 @@ Tensor batch_norm(const Tensor& input, const Tensor& scale, const Tensor& shift,
   if (training) {
     mean = empty({channels}, accumulated(x.dtype()), device);
     var = empty_like(mean);
-    run_planned<&BatchNormKernels::batch_norm_statistics>(
-        device, {read_image(x), mean.write(), var.write(), momentum, write(running_mean), write(running_var),
-                 write(num_batches_tracked)});
-    running.note_moved();
   }
-  run<&BatchNormKernels::batch_norm_apply>(
-      device, BatchNormApplyArgs{read_image(x), read(weight), read(bias), mean.read(), var.read(), read_image(residual),
-                                 eps, activation, write_image(y)});
+  const BatchNormApplyArgs result{read_image(x),        read(weight), read(bias), mean.read(),   var.read(),
+                                  read_image(residual), eps,          activation, write_image(y)};
+  if (training) {
+    run_planned<&BatchNormKernels::batch_norm_train>(
+        device, {{read_image(x), mean.write(), var.write(), momentum, write(running_mean), write(running_var),
+                  write(num_batches_tracked)},
+                 result});
+    running.note_moved();
+  } else {
+    run<&BatchNormKernels::batch_norm_apply>(device, result);
+  }
   detail::note_result(y);
   if (!node) return y;
   detail::add_output(*node, y);

@@ -43,16 +43,19 @@ void batch_norm_apply(const BatchNormApplyArgs& a) {
   if (a.activation == Activation::gelu_tanh) activate(a.activation, a.y);
 }
 
-template <class Args>
-Plan plan(const Args& args) {
-  return {scratch_bytes(args.x)};
+Plan plan(const BatchNormTrainArgs& args) { return {scratch_bytes(args.statistics.x)}; }
+Plan plan(const BatchNormBackwardArgs& args) { return {scratch_bytes(args.x)}; }
+
+void batch_norm_train(const BatchNormTrainArgs& a, const Plan&, Workspace ws) {
+  batch_norm_statistics(a.statistics, ws);
+  batch_norm_apply(a.result);
 }
 
 }  // namespace
 
 const BatchNormKernels& batch_norm_kernels() {
   static const BatchNormKernels all{
-      .batch_norm_statistics = {plan, batch_norm_statistics},
+      .batch_norm_train = {plan, batch_norm_train},
       .batch_norm_apply = batch_norm_apply,
       .batch_norm_backward = {plan, batch_norm_backward},
   };

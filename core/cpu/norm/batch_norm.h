@@ -85,7 +85,7 @@ void for_each_item(std::int64_t count, std::int64_t work, F&& f) {
   });
 }
 
-void batch_norm_statistics(const BatchNormStatisticsArgs& a, const Plan&, Workspace ws);
+void batch_norm_statistics(const BatchNormStatisticsArgs& a, Workspace ws);
 void batch_norm_backward(const BatchNormBackwardArgs& a, const Plan&, Workspace ws);
 
 }  // namespace bytetape::cpu

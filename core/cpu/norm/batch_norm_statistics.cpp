@@ -119,7 +119,7 @@ void move(const View& running, std::int64_t c, double momentum, double to) {
 
 }  // namespace
 
-void batch_norm_statistics(const BatchNormStatisticsArgs& a, const Plan&, Workspace ws) {
+void batch_norm_statistics(const BatchNormStatisticsArgs& a, Workspace ws) {
   visit_floating(a.x.dtype, [&](auto zero) {
     moments<decltype(zero)>(a.x, ws, [&](std::int64_t c, const Moments& all) {
       set(a.mean, c, all.mean);

@@ -63,5 +63,78 @@ TEST_F(CudaBatchNorm, TakesSixteenBitImagesWithWideStatistics) {
       }
 }
 
+/// What distinguishes the kernels of a training step.
+struct Variant {
+  Activation activation = Activation::relu;
+  bool has_residual = false, in_two_parts = false;  // of y's gradient
+  bool is_slice = false;                            // whether images lie among other channels
+};
+std::ostream& operator<<(std::ostream& out, const Variant& v) {
+  return out << "activation " << static_cast<int>(v.activation) << (v.has_residual ? ", residual" : "")
+             << (v.in_two_parts ? ", gradient in two parts" : "") << (v.is_slice ? ", slices" : "");
+}
+
+class CudaHeldBatchNorm : public GpuTest {
+ protected:
+  /// y, and the gradients of x, weight, bias and perhaps a residual. `tensors` are those, and last y's gradient. Images
+  /// take the dtype, and numbers of channels are wide.
+  static std::vector<Tensor> train(const Variant& v, const std::vector<Tensor>& tensors, Device device, DType dtype) {
+    std::vector<Tensor> inputs;
+    for (const Tensor& t : tensors) {
+      const Tensor there = to(t, device);
+      inputs.push_back(t.rank() == 4 ? image(to(there, dtype), v.is_slice) : to(there, accumulated(dtype)));
+    }
+    const Tensor gy = inputs.back();
+    inputs.pop_back();
+    for (Tensor& t : inputs) t = t.detach(), t.set_requires_grad();
+    const Tensor y = batch_norm(inputs[0], inputs[1], inputs[2], {}, {}, true, 0.1, 1e-5, v.activation,
+                                v.has_residual ? inputs[3] : Tensor());
+    std::vector<Tensor> results =
+        v.in_two_parts ? grad({sum(y * gy) + sum(y * y)}, inputs) : grad({y}, inputs, {.seeds = {gy}});
+    results.insert(results.begin(), y.detach());
+    return results;
+  }
+
+ private:
+  static Tensor image(const Tensor& x, bool is_slice) {
+    return is_slice ? narrow(channels_last(cat({x, x}, 1)), 1, x.size(1), x.size(1)) : channels_last(x);
+  }
+};
+
+// Clusters of one to eight blocks hold these, some of them with fewer pixels than threads take. The last one is too
+// large.
+TEST_F(CudaHeldBatchNorm, AgreesWithTheCpu) {
+  const Shape shapes[] = {{3, 8, 2, 1},    {3, 32, 5, 7},   {40, 64, 6, 6},  {128, 512, 4, 4},
+                          {96, 256, 8, 8}, {33, 256, 9, 7}, {128, 64, 8, 8}, {9, 64, 31, 31}};
+  const Variant variants[] = {{},
+                              {.has_residual = true, .is_slice = true},
+                              {.in_two_parts = true},
+                              {.has_residual = true, .in_two_parts = true},
+                              {.activation = Activation::gelu_tanh},
+                              {.activation = Activation::none, .is_slice = true}};
+  for (const Shape& shape : shapes)
+    for (const Variant& v : variants) {
+      SCOPED_TRACE(detail::concat(shape, ", ", v));
+      const auto random = [&](const Shape& of) { return to(random_tensor(of, DType::bf16), DType::f64); };
+      std::vector<Tensor> tensors{random(shape) * 2 + 3, random({shape[1]}), random({shape[1]})};
+      if (v.has_residual) tensors.push_back(random(shape));
+      tensors.push_back(random(shape));
+      for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+        SCOPED_TRACE(dtype);
+        for (Tensor& t : tensors)
+          if (t.rank() == 4) t = to(to(t, dtype), DType::f64);
+        const std::vector<Tensor> expected = train(v, tensors, Device::cpu(), DType::f64),
+                                  found = train(v, tensors, gpu, dtype), again = train(v, tensors, gpu, dtype);
+        for (std::size_t i = 0; i < expected.size(); ++i) {
+          SCOPED_TRACE(detail::concat("result ", i));
+          EXPECT_EQ(found[i].to_vector<double>(), again[i].to_vector<double>());
+          // A sum over all elements: few of them lie on the other side of ReLU's kink after rounding.
+          const Tensor error = norm(to(found[i], Device::cpu(), DType::f64) - expected[i]) / norm(expected[i]);
+          EXPECT_LT(error.item<double>(), dtype == DType::f32 ? 2e-3 : 2e-2);
+        }
+      }
+    }
+}
+
 }  // namespace
 }  // namespace bytetape::test
