@@ -44,8 +44,10 @@ DType dtype_from(DLDataType t) {
     const DLDataType same = dlpack_dtype(ours);
     if (t.code == same.code && t.bits == same.bits && t.lanes == 1) return ours;
   }
-  fail<DTypeError>("there is no dtype for DLPack's type code ", int{t.code}, " with ", int{t.bits}, " bits and ",
-                   t.lanes, t.lanes == 1 ? " lane" : " lanes");
+  constexpr const char* kinds[] = {"int", "uint", "float", "type code 3, ", "bfloat", "complex", "bool"};
+  const std::string kind = t.code < std::size(kinds) ? kinds[t.code] : detail::concat("type code ", int{t.code}, ", ");
+  fail<DTypeError>("expected one of bytetape's dtypes, got DLPack's ", kind, int{t.bits},
+                   t.lanes == 1 ? "" : detail::concat(" in ", t.lanes, " lanes"));
 }
 
 Device device_from(DLDevice d) {

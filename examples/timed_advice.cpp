@@ -103,6 +103,7 @@ void time_advice(std::vector<std::string>& advice, std::vector<nn::Saving>& savi
     with.memory_options = o.memory_options.with(memory_options);
     return FreshTraining(example, with, data);
   });
+  for (const nn::Saving& s : all) fmt::print("  {}\n", s.text());
   std::copy_n(all.begin(), savings.size(), savings.begin());
   for (std::size_t i = 0; i < checkpoints.size(); ++i) {
     checkpoints[i].saving = all[savings.size() + i];

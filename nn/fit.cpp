@@ -50,22 +50,19 @@ static std::string options_in_words(const MemoryOptions& o) {
 std::string Fit::text() const {
   const std::string before = format_bytes(without.peak_reserved()), room = format_bytes(limit);
   std::string how = options_in_words(memory_options);
-  if (!how.empty()) how += fmt::format(", which run {:.0f} % of forward again", 100 * recompute_fraction);
+  if (!how.empty()) how += fmt::format(" ({:.0f} % of forward runs again)", 100 * recompute_fraction);
   if (memory_options.offloads())
-    how += fmt::format("{}{} of what is saved on the host", how.empty() ? "" : ", and ",
-                       memory_options.saved.keep ? "all but " + format_bytes(memory_options.saved.keep) : "all");
+    how += fmt::format("{}all {}saved tensors on the host", how.empty() ? "" : ", and ",
+                       memory_options.saved.keep ? "but " + format_bytes(memory_options.saved.keep) + " of " : "");
   if (fits() && how.empty()) return fmt::format("fits into {} as it is: {}", room, before);
   if (fits())
     return fmt::format("fits into {} with {}: {} instead of {}", room, how, format_bytes(with.peak_reserved()), before);
   const std::string least = fmt::format("{} ({} bytes)", format_bytes(enough), memory::format_exact(enough));
   if (how.empty())
-    return fmt::format(
-        "does not fit into {}: it takes {}, and no recomputation helps; the smallest limit that would do is {}", room,
-        before, least);
-  return fmt::format(
-      "does not fit into {}: it takes {}, and too much even with {}; the smallest limit that would do is {}, with "
-      "those",
-      room, before, how, least);
+    return fmt::format("does not fit into {}: it takes {}, and no recomputation helps; {} is enough", room, before,
+                       least);
+  return fmt::format("does not fit into {}: it takes {}, and more than the limit even with {}; {} is enough with that",
+                     room, before, how, least);
 }
 
 }  // namespace bytetape::nn

@@ -64,7 +64,7 @@ struct Fit {
 
   bool fits() const { return with.fits(); }
   /// Describes the result, or names the limit that would be enough: "fits into 512 MiB with checkpoints of layer1,
-  /// layer2.0, which run 41 % of forward again: 498 MiB instead of 1.21 GiB".
+  /// layer2.0 (41 % of forward runs again): 498 MiB instead of 1.21 GiB".
   std::string text() const;
 };
 

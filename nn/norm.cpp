@@ -127,6 +127,9 @@ LayerNorm::LayerNorm(const Shape& normalized_shape, LayerNormOptions options)
   if (options.bias) bias = register_parameter("bias", zeros(normalized_shape));
 }
 
+LayerNorm::LayerNorm(std::int64_t normalized_size, LayerNormOptions options)
+    : LayerNorm(Shape{normalized_size}, options) {}
+
 Tensor LayerNorm::forward(const Tensor& x) { return layer_norm(x, normalized_shape_, weight, bias, eps_); }
 
 AddLayerNorm LayerNorm::operator()(const Tensor& x, const Tensor& residual) {
@@ -145,6 +148,8 @@ RMSNorm::RMSNorm(const Shape& normalized_shape, RMSNormOptions options)
   check_sizes("RMSNorm", normalized_shape);
   if (options.elementwise_affine) weight = register_parameter("weight", ones(normalized_shape));
 }
+
+RMSNorm::RMSNorm(std::int64_t normalized_size, RMSNormOptions options) : RMSNorm(Shape{normalized_size}, options) {}
 
 Tensor RMSNorm::forward(const Tensor& x) { return rms_norm(x, normalized_shape_, weight, eps_); }
 

@@ -138,6 +138,8 @@ class LayerNorm : public Module {
  public:
   /// Throws ValueError if normalized_shape is empty or has a size that is not positive.
   explicit LayerNorm(const Shape& normalized_shape, LayerNormOptions options = {});
+  /// The same for one dim.
+  explicit LayerNorm(std::int64_t normalized_size, LayerNormOptions options = {});
   Tensor forward(const Tensor& x) override;
   using Module::operator();
   /// Returns x + residual and forward(x + residual), computed as one op, add_layer_norm().
@@ -163,6 +165,8 @@ class RMSNorm : public Module {
  public:
   /// Throws ValueError if normalized_shape is empty or has a size that is not positive.
   explicit RMSNorm(const Shape& normalized_shape, RMSNormOptions options = {});
+  /// The same for one dim.
+  explicit RMSNorm(std::int64_t normalized_size, RMSNormOptions options = {});
   Tensor forward(const Tensor& x) override;
   std::string describe() const override;
 

@@ -23,7 +23,8 @@ struct BatchNormApplyArgs {
   Activation activation;
   View y;
 };
-/// Both in training. The result takes its mean and var from the statistics.
+/// The statistics and the result in training. Its mean and var are those of the statistics. The work is that of two
+/// passes over x, which most images take.
 struct BatchNormTrainArgs {
   BatchNormStatisticsArgs statistics;
   BatchNormApplyArgs result;

@@ -20,6 +20,7 @@ using resample::quotient;
 /// The pixels (n, h, w) of K images of one shape, in the memory order of the first image.
 template <std::size_t K>
 struct Pixels {
+  static constexpr bool are_even = false;
   std::int64_t count, channels, channel_strides[K];
   Offsets<K, 3> dims;
 
@@ -63,10 +64,11 @@ struct Pixels {
 /// Pixels that are evenly spaced in each image, with adjacent channels. Finding one takes few registers.
 template <std::size_t K>
 struct PixelRows {
+  static constexpr bool are_even = true;
   std::int64_t count, channels, strides[K];
 
   explicit PixelRows(const Pixels<K>& pixels) : count(pixels.count), channels(pixels.channels) {
-    for (std::size_t k = 0; k < K; ++k) strides[k] = pixels.dims.rank == 0 ? 0 : pixels.dims.strides[k][0];
+    for (std::size_t k = 0; k < K; ++k) strides[k] = pixels.dims.strides[k][0];
   }
   __device__ void find(std::int64_t p, std::int64_t c, std::int64_t (&at)[K]) const {
     for (std::size_t k = 0; k < K; ++k) at[k] = p * strides[k] + c;

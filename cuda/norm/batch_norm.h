@@ -11,7 +11,7 @@ void batch_norm_statistics(const BatchNormStatisticsArgs& args, const Plan& plan
 /// Computes the statistics and the result in one launch, which holds small images in registers. Returns whether it can.
 bool train_at_once(const BatchNormTrainArgs& args);
 void batch_norm_backward(const BatchNormBackwardArgs& args, const Plan& plan, Workspace ws);
-/// The same for the gradients.
+/// Computes the gradients in one launch. Returns whether it can.
 bool gradients_at_once(const BatchNormBackwardArgs& args);
 /// The arrangement of a launch that holds images in registers. A cluster of blocks has all pixels of some channels.
 struct HeldTiles {
@@ -20,8 +20,9 @@ struct HeldTiles {
   int width;       // threads of a block side by side, each with 16 bytes of a pixel
   int per_thread;  // pixels of a thread: 4 or 8
 };
-/// Blocks of a cluster, as many as every GPU with clusters takes, and threads side by side.
-inline constexpr int most_ranks = 8, widest_held = 8;
+inline constexpr int most_ranks = 8;         ///< blocks of a cluster; not all GPUs allow more
+inline constexpr int widest_held = 8;        ///< threads side by side
+inline constexpr int most_held_blocks = 64;  ///< each of which fills a multiprocessor
 /// Threads of a block. Few large blocks leave little to combine.
 inline constexpr int run_threads = 512;
 /// Returns the arrangement for `pixels` pixels of `vectors` times 16 bytes, if all fit at the same time.

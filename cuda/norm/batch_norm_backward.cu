@@ -1,5 +1,6 @@
-// Gradients of batch normalisation. The first pass sums over each channel, and applies the activation's gradient if y
-// is given. The second computes gx.
+// Gradients of batch normalisation in two passes, if they cannot be computed at once (batch_norm_gradients.cu). The
+// first sums over each channel, and stores the activation's gradient if a later reader needs it. The second computes
+// gx.
 #include "bytetape/cuda/norm/batch_norm.h"
 #include "bytetape/cuda/norm/batch_norm_backward.cuh"
 #include "bytetape/cuda/norm/batch_norm_map.cuh"
@@ -12,7 +13,8 @@ template <class T, int lanes, Mask mask, class P, class C = compute_t<T>>
 __global__ void __launch_bounds__(run_threads)
     gradient_sums_kernel(P pixels, BackwardImages<T> in, Normalise<T> normalise, Partials<C> partials,
                          Gradients<T> finish) {
-  constexpr int at_once = is_kept<mask> ? 4 : 8;
+  constexpr bool are_few = P::are_even && sizeof(T) < 8;  // registers, for one pixel
+  constexpr int at_once = (is_kept<mask> ? 2 : 4) * (are_few ? 2 : 1);
   const std::int64_t c = first_channel<lanes>();
   PairSums<C, lanes> mine;  // sums of gy, and of gy * (x - mean)
   if (c < pixels.channels) {

@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(run_threads)
   auto sums = sums_of<mask>(x, g, in, normalise, at);
   const Pair<C> total = merge_cluster<PairSums>(sums, at);
 
-  __shared__ __align__(16) C slopes[widest_held * lanes], offsets[widest_held * lanes];
+  __shared__ alignas(sizeof(C) * lanes) C slopes[widest_held * lanes], offsets[widest_held * lanes];
   if (at.has_channel()) {
     const Pair<C> line = finish.line(known, total.first, total.second);
     slopes[at.thread] = line.first;

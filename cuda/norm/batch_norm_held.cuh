@@ -61,7 +61,7 @@ struct RankPairs {
 };
 
 /// Merges the accumulators of a cluster's threads. Returns the numbers of the channel block_channel + thread, if there
-/// is one. Every thread of the cluster must call this, after announce_to_cluster().
+/// is one. Every thread of the cluster must call this, after announce_to_cluster() if it has several blocks.
 template <template <class, int> class A, class C, int lanes, int per_thread>
 __device__ Pair<C> merge_cluster(A<C, lanes>& mine, const Place<lanes, per_thread>& at) {
   const Pair<C> of_block = merge_rows<widest_held>(mine, at.thread, blockDim.x);
@@ -80,19 +80,22 @@ __device__ Pair<C> merge_cluster(A<C, lanes>& mine, const Place<lanes, per_threa
                                           at.block_pixels(), at.count});
 }
 
-/// Launches a kernel that holds images of the dtype T, the first of which is written, if it can. All must have the same
-/// strides. Calls f(held, geometry, pixels of a thread) to launch it, and returns whether it did.
+/// Launches a kernel that holds images of the dtype T, the first of which is written, if it can: they are small, with
+/// one layout, channels-last and aligned, and the device has clusters, all of which run at once. Calls f(held,
+/// geometry, pixels of a thread) to launch it, and returns whether it did.
 template <class T, std::size_t K, class F>
 bool launch_held(const std::array<const ConstView*, K>& images, const F& f) {
   constexpr int lanes = 16 / sizeof(T);
   const Pixels<1> pixels({images[0]});
-  if (!can_overlap(images[0]->device) || !pixels.fits(lanes) || pixels.dims.rank > 1) return false;
+  const Device device = images[0]->device;
+  if (!can_overlap(device) || processors(device) < most_held_blocks || !pixels.fits(lanes) || pixels.dims.rank > 1)
+    return false;
   for (const ConstView* image : images)
-    if (!is_aligned(*image) || image->strides != images[0]->strides) return false;
-  const std::int64_t stride = pixels.dims.rank == 1 ? pixels.dims.strides[0][0] : 0;
+    if (!is_aligned(*image) || !same_layout(images[0]->shape, image->strides, images[0]->strides)) return false;
+  const std::int64_t stride = pixels.dims.strides[0][0];
   const std::optional<HeldTiles> tiles = held_tiles(pixels.channels / lanes, pixels.count);
   if (!tiles || pixels.count * stride + pixels.channels > std::numeric_limits<int>::max()) return false;
-  const Launch geometry{.device = images[0]->device,
+  const Launch geometry{.device = device,
                         .blocks = static_cast<unsigned>(tiles->columns * tiles->ranks),
                         .threads = dim3(static_cast<unsigned>(tiles->width), run_threads / tiles->width),
                         .cluster = tiles->ranks};

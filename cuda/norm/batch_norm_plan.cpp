@@ -8,7 +8,7 @@ namespace bytetape::cuda {
 namespace {
 
 /// Returns the number of runs into which the pixels of x are cut. Each run gives two numbers per channel. The shape
-/// alone decides, so that results do not depend on the device or on addresses.
+/// alone decides, so that memory does not depend on the device or on addresses.
 std::int64_t run_count(const ConstView& x) {
   const std::int64_t channels = x.shape[1], pixels = x.shape[0] * x.shape[2] * x.shape[3];
   if (channels == 0) return 0;
@@ -49,14 +49,13 @@ static Plan plan(const BatchNormBackwardArgs& a) {
 }
 
 std::optional<HeldTiles> held_tiles(std::int64_t vectors, std::int64_t pixels) {
-  constexpr std::int64_t most_blocks = 64;  // clusters that all run at once on any GPU that has clusters
   const std::int64_t least_width = std::min<std::int64_t>(vectors, 4);  // narrower ones read too little of a cache line
   for (const int per_thread : {4, 8})
     for (int width = widest_held; width >= least_width; width /= 2) {
       const std::int64_t of_block = run_threads / width * per_thread, columns = vectors / width;
       int ranks = 1;
       while (ranks < most_ranks && ranks * of_block < pixels) ranks *= 2;
-      if (vectors % width == 0 && ranks * of_block >= pixels && columns * ranks <= most_blocks)
+      if (vectors % width == 0 && ranks * of_block >= pixels && columns * ranks <= most_held_blocks)
         return HeldTiles{static_cast<int>(columns), ranks, width, per_thread};
     }
   return {};

@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(run_threads)
   auto moments = moments_of(x, pivots, at);
   const Pair<C> total = merge_cluster<Moments>(moments, at);
 
-  __shared__ __align__(16) C means[widest_held * lanes], scales[widest_held * lanes], shifts[widest_held * lanes];
+  __shared__ C means[widest_held * lanes], scales[widest_held * lanes], shifts[widest_held * lanes];
   if (at.has_channel()) {
     const Pair<C> mean_and_var = statistics.of_moments(known, total.first, total.second);
     means[at.thread] = mean_and_var.first;

@@ -127,6 +127,9 @@ int main(int argc, char** argv) {
   CLI::App app{description, "bytetape-memory"};
   app.set_version_flag("--version", BYTETAPE_VERSION);
   app.footer(statuses);
+  app.failure_message([](const CLI::App* command, const CLI::Error& e) {
+    return "bytetape-memory: " + CLI::FailureMessage::simple(command, e);
+  });
   app.require_subcommand(1);
 
   CLI::App* summary = app.add_subcommand("summary", "print timelines, the peak and its holders, and steps");

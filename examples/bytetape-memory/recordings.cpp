@@ -52,12 +52,12 @@ std::string headline(const memory::Log& log, const std::string& path) {
   const double ms = static_cast<double>(last_time(log)) / 1e6;
   const std::string time = ms < 1000 ? fmt::format("{:.3g} ms", ms) : fmt::format("{:.1f} s", ms / 1000);
   std::string text =
-      fmt::format("{}, recorded in {}: {} events in {}\n", log.program.empty() ? "a program" : printable(log.program),
+      fmt::format("{}, recorded in {}: {} records in {}\n", log.program.empty() ? "a program" : printable(log.program),
                   path, memory::format_exact(events), time);
   if (!log.damage.empty())
-    text += "the recording is damaged after these events\n";
+    text += "the recording is damaged after these records\n";
   else if (!log.complete)
-    text += "the recording breaks off after these events: the program ended before it was finished\n";
+    text += "the recording breaks off after these records: the program ended before it was finished\n";
   return text;
 }
 

@@ -27,7 +27,7 @@ TEST(Catalogue, EveryLayerTrains) {
                      nn::GELU(Approximate::tanh),
                      nn::Dropout(0.1),
                      nn::Linear(64, 32),
-                     nn::LayerNorm(Shape{32}),
+                     nn::LayerNorm(32),
                      nn::Tanh(),
                      nn::Linear(32, 16),
                      nn::Sigmoid(),

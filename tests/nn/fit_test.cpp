@@ -175,7 +175,7 @@ TEST(Fit, SaysWhatIsMissing) {
   const Fit f = fit_training(Device::cpu(), std::size_t{1} << 20);
   EXPECT_FALSE(f.fits());
   EXPECT_THAT(f.text(), testing::StartsWith("does not fit into 1.00 MiB: it takes "));
-  EXPECT_THAT(f.text(), testing::HasSubstr("too much even with checkpoints of "));
+  EXPECT_THAT(f.text(), testing::HasSubstr("more than the limit even with checkpoints of "));
   EXPECT_THAT(fit_training(Device::cpu(), 1 << 20, {.checkpoint = false}).text(),
               testing::HasSubstr("no recomputation"));
 }
@@ -188,7 +188,7 @@ TEST(Fit, ThatFailsNamesTheSmallestLimitThatWouldDo) {
     EXPECT_TRUE(fits(cpu, f.enough, f.memory_options));
     EXPECT_FALSE(fits(cpu, f.enough - f.enough / 512, f.memory_options));
     EXPECT_TRUE(fit_training(cpu, f.enough, options).fits());
-    EXPECT_THAT(f.text(), testing::HasSubstr("; the smallest limit that would do is "));
+    EXPECT_THAT(f.text(), testing::HasSubstr(" bytes) is enough"));
     EXPECT_THAT(f.text(), testing::HasSubstr(" (" + memory::format_exact(f.enough) + " bytes)"));
   }
   EXPECT_EQ(fit_training(cpu, peak(cpu)).enough, 0u);
@@ -207,19 +207,21 @@ TEST(Fit, TellsItsResultInWords) {
     return f.text();
   };
   constexpr std::size_t all = SaveOnCpuOptions::everything;
-  const std::string checkpoints = "checkpoints of 0, 1.2, which run 41 % of forward again",
-                    missing = "; the smallest limit that would do is 600 KiB (614,400 bytes)";
+  const std::string checkpoints = "checkpoints of 0, 1.2 (41 % of forward runs again)",
+                    missing = "; 600 KiB (614,400 bytes) is enough";
   EXPECT_EQ(text({}, all, true), "fits into 512 KiB as it is: 700 KiB");
   EXPECT_EQ(text({"0", "1.2"}, all, true), "fits into 512 KiB with " + checkpoints + ": 500 KiB instead of 700 KiB");
-  EXPECT_EQ(text({}, 0, true), "fits into 512 KiB with all of what is saved on the host: 500 KiB instead of 700 KiB");
+  EXPECT_EQ(text({}, 0, true), "fits into 512 KiB with all saved tensors on the host: 500 KiB instead of 700 KiB");
   EXPECT_EQ(text({"0", "1.2"}, 9 * kib, true),
             "fits into 512 KiB with " + checkpoints +
-                ", and all but 9.00 KiB of what is saved on the host: 500 KiB instead of 700 KiB");
+                ", and all but 9.00 KiB of saved tensors on the host: 500 KiB instead of 700 KiB");
   EXPECT_EQ(text({}, all, false), "does not fit into 512 KiB: it takes 700 KiB, and no recomputation helps" + missing);
-  EXPECT_EQ(text({"0", "1.2"}, all, false), "does not fit into 512 KiB: it takes 700 KiB, and too much even with " +
-                                                checkpoints + missing + ", with those");
+  EXPECT_EQ(text({"0", "1.2"}, all, false),
+            "does not fit into 512 KiB: it takes 700 KiB, and more than the limit even with " + checkpoints + missing +
+                ", with those");
   EXPECT_EQ(text({}, 9 * kib, false),
-            "does not fit into 512 KiB: it takes 700 KiB, and too much even with all but 9.00 KiB of what is saved on "
+            "does not fit into 512 KiB: it takes 700 KiB, and more than the limit even with all but 9.00 KiB of saved "
+            "tensors on "
             "the host" +
                 missing + ", with those");
 }
@@ -264,11 +266,10 @@ TEST(Fit, NamesModulesThatRecompute) {
     return f.text();
   };
   EXPECT_EQ(text({}, {"0", "1"}),
-            "fits into 512 KiB with Recompute in 0, 1, which run 2 % of forward again: 500 KiB instead of 700 KiB");
-  EXPECT_EQ(
-      text({"2"}, {""}),
-      "fits into 512 KiB with checkpoints of 2, and Recompute in the model, which run 2 % of forward again: 500 KiB "
-      "instead of 700 KiB");
+            "fits into 512 KiB with Recompute in 0, 1 (2 % of forward runs again): 500 KiB instead of 700 KiB");
+  EXPECT_EQ(text({"2"}, {""}),
+            "fits into 512 KiB with checkpoints of 2, and Recompute in the model (2 % of forward runs again): 500 KiB "
+            "instead of 700 KiB");
 }
 
 TEST(Fit, LeavesTheProgramsOwnOptions) {
@@ -299,7 +300,7 @@ TEST_F(FitOnAGpu, KeepsAsMuchAsThereIsRoomFor) {
     ASSERT_TRUE(f.fits()) << f.text();
     EXPECT_TRUE(f.memory_options.checkpointed.empty());
     ASSERT_TRUE(f.memory_options.offloads());
-    EXPECT_THAT(f.text(), testing::HasSubstr("of what is saved on the host"));
+    EXPECT_THAT(f.text(), testing::HasSubstr("saved tensors on the host"));
     MemoryOptions more = f.memory_options;
     more.saved.keep += f.memory_options.saved.keep / 16 + need / 32;
     EXPECT_FALSE(fits(gpu, limit, more));

@@ -77,7 +77,7 @@ class Exchange(unittest.TestCase):
             np.testing.assert_array_equal(np.from_dlpack(bytetape.from_dlpack(a)), a)
             np.testing.assert_array_equal(np.asarray(memoryview(bytetape.from_dlpack(a))), a)
         for dtype in (np.int16, np.uint32, np.complex64):
-            with self.assertRaisesRegex(TypeError, "no dtype for DLPack's type code"):
+            with self.assertRaisesRegex(TypeError, "expected one of bytetape's dtypes, got DLPack's (int16|uint32|complex64)"):
                 bytetape.from_dlpack(np.zeros(3, dtype))
 
     def test_empty_and_scalar(self):

@@ -79,7 +79,7 @@ function drawTimes(view, device) {
     steps.length > 1 && select("beside", [[-1, "none"], ...options], beside ? steps.indexOf(beside) : -1,
       (i) => setTimes({ beside: i < 0 ? null : i, sort: { by: "most", reversed: false } })), groupings,
     app.axis !== "time" && element("button", { onclick: () => showAxis("time") }, "show the flame chart"),
-    note(`${formatTime(timeOfStep(device, step))} of the host; the median step took ${formatTime(medianTime(device))}`),
+    note(`${formatTime(timeOfStep(device, step))} of the host; the median step ${wholeSteps(device).length > 1 ? "after the first " : ""}took ${formatTime(medianTime(device))}`),
     deviceNotes(device, step), workNotes(device, step)));
   view.append(timesTable(device, step, beside));
 }
@@ -94,7 +94,12 @@ function wholeSteps(device) {
   const whole = device.steps.filter((s) => s.isWhole);
   return whole.length ? whole : device.steps;
 }
-function medianTime(device) { return d3.median(wholeSteps(device), (s) => timeOfStep(device, s)); }
+function medianTime(device) { return d3.median(laterSteps(device), (s) => timeOfStep(device, s)); }
+// Without the first of several steps, which warms up.
+function laterSteps(device) {
+  const whole = wholeSteps(device);
+  return whole.slice(whole.length > 1 ? 1 : 0);
+}
 
 // How busy the device was, and what its timing costs the host.
 function deviceNotes(device, step) {
@@ -110,7 +115,7 @@ function deviceNotes(device, step) {
 
 // The whole steps after the first: those with device times, and the others.
 function splitByDevice(device) {
-  const later = wholeSteps(device).slice(wholeSteps(device).length > 1 ? 1 : 0);
+  const later = laterSteps(device);
   return [later.filter((s) => deviceTimeOf(device, s)), later.filter((s) => !deviceTimeOf(device, s))];
 }
 
