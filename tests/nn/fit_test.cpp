@@ -218,12 +218,12 @@ TEST(Fit, TellsItsResultInWords) {
   EXPECT_EQ(text({}, all, false), "does not fit into 512 KiB: it takes 700 KiB, and no recomputation helps" + missing);
   EXPECT_EQ(text({"0", "1.2"}, all, false),
             "does not fit into 512 KiB: it takes 700 KiB, and more than the limit even with " + checkpoints + missing +
-                ", with those");
+                " with that");
   EXPECT_EQ(text({}, 9 * kib, false),
             "does not fit into 512 KiB: it takes 700 KiB, and more than the limit even with all but 9.00 KiB of saved "
             "tensors on "
             "the host" +
-                missing + ", with those");
+                missing + " with that");
 }
 
 TEST(Fit, NeedsOneModel) {
