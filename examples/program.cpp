@@ -83,8 +83,15 @@ PageAdvice advice_on(const memory::Log& log, const Example& example, const Optio
 
 void write_page(const memory::Log& log, const PageAdvice& advice, const Options& o, const std::string& path) {
   std::vector<std::string> texts = advice.texts;
+  bool is_failure = false;  // only its advice has a call of nn::fit, for which examples have a switch
+  for (std::string& text : texts) {
+    const std::size_t code = text.find("\nconst nn::Fit fit = ");
+    if (code == text.npos) continue;
+    text.replace(code, text.npos, "\n--fit");
+    is_failure = true;
+  }
   for (const nn::Saving& saving : advice.savings) texts.push_back(advice_text(saving, o));
-  if (!advice.largest_batch.empty()) texts.push_back(advice.largest_batch);
+  if (!advice.largest_batch.empty()) texts.insert(is_failure ? texts.begin() : texts.end(), advice.largest_batch);
   memory::write_report(memory::Report{&log, nullptr, texts}, path);
 }
 

@@ -85,6 +85,17 @@ def check_opening(page):
     equal(page.evaluate("document.getElementById('about') === null"), True, "i closes it")
 
 
+def check_first_screen(page, *selectors):
+    """What a reader looks for first is in a small window, before any click: the peak, its largest holder, what to do."""
+    page.size(WIDTHS[0], 720)
+    page.settle()
+    for selector in ("#facts .bytes", "#facts .fact:nth-child(2) .bytes", *selectors):
+        box = page.evaluate(f"(({{ top, bottom, height }}) => [top, bottom, height])"
+                            f"(document.querySelector({json.dumps(selector)}).getBoundingClientRect())")
+        equal(box[0] >= 0 and box[1] <= 720 and box[2] > 0, True, f"{selector} is on the first screen: {box}")
+    page.size(WIDTHS[0], 1400)
+
+
 def check_place(page, path):
     """The address names view, step and event, and opens there."""
     page.evaluate("show({ cursor: currentDevice().steps[1].begin + 3 })")
@@ -652,6 +663,7 @@ def check_all(page, folder, screenshots):
     equal(texts(page, ".advice li"), ["a sentence with </script><b>markup</b>and(code);copy", "another"], "advice")
     equal(texts(page, ".advice code"), ["and(code);"], "code to copy")
     equal(texts(page, ".advice summary"), ["1 more"], "advice on demand")
+    check_first_screen(page, ".advice li", ".advice code")
     tab(page, "runs")
     difference = "Number(document.querySelector('.verdict').dataset.firstDifference)"
     equal(page.evaluate(difference), expected["first_difference"], "first difference of two runs")
@@ -678,6 +690,7 @@ def check_all(page, folder, screenshots):
     layouts("limited")
     page.open(folder / "out_of_memory.html")
     check_out_of_memory(page, expected["failure"])
+    check_first_screen(page, "#banner h2", "#banner p", ".advice li", ".advice code")
     layouts("out-of-memory")
     page.open(folder / "out_of_memory_at_setup.html")
     equal(texts(page, "#banner h2")[0].startswith("Out of memory on cpu: 16.0 MiB requested"), True, "the banner at setup")
