@@ -44,9 +44,11 @@ DType dtype_from(DLDataType t) {
     const DLDataType same = dlpack_dtype(ours);
     if (t.code == same.code && t.bits == same.bits && t.lanes == 1) return ours;
   }
-  constexpr const char* kinds[] = {"int", "uint", "float", "type code 3, ", "bfloat", "complex", "bool"};
-  const std::string kind = t.code < std::size(kinds) ? kinds[t.code] : detail::concat("type code ", int{t.code}, ", ");
-  fail<DTypeError>("expected one of bytetape's dtypes, got DLPack's ", kind, int{t.bits},
+  constexpr const char* kinds[] = {"int", "uint", "float", "opaque", "bfloat", "complex", "bool"};
+  const std::string found = t.code < std::size(kinds)
+                                ? detail::concat(kinds[t.code], int{t.bits})
+                                : detail::concat("type code ", int{t.code}, " with ", int{t.bits}, " bits");
+  fail<DTypeError>("expected one of bytetape's dtypes, got DLPack's ", found,
                    t.lanes == 1 ? "" : detail::concat(" in ", t.lanes, " lanes"));
 }
 

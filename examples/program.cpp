@@ -83,15 +83,13 @@ PageAdvice advice_on(const memory::Log& log, const Example& example, const Optio
 
 void write_page(const memory::Log& log, const PageAdvice& advice, const Options& o, const std::string& path) {
   std::vector<std::string> texts = advice.texts;
-  bool is_failure = false;  // only its advice has a call of nn::fit, for which examples have a switch
-  for (std::string& text : texts) {
-    const std::size_t code = text.find("\nconst nn::Fit fit = ");
-    if (code == text.npos) continue;
-    text.replace(code, text.npos, "\n--fit");
-    is_failure = true;
-  }
+  // Only advice on a failed request calls nn::fit. Examples have a switch for it.
+  const auto failure = std::ranges::find_if(texts, [](const auto& t) { return t.find("\nconst nn::Fit ") != t.npos; });
+  if (failure != texts.end())
+    *failure = (advice.largest_batch.empty() ? "" : advice.largest_batch + ". ") +
+               "--fit chooses memory options with which training fits the limit, or says what is enough\n--fit";
   for (const nn::Saving& saving : advice.savings) texts.push_back(advice_text(saving, o));
-  if (!advice.largest_batch.empty()) texts.insert(is_failure ? texts.begin() : texts.end(), advice.largest_batch);
+  if (failure == texts.end() && !advice.largest_batch.empty()) texts.push_back(advice.largest_batch);
   memory::write_report(memory::Report{&log, nullptr, texts}, path);
 }
 

@@ -1,8 +1,10 @@
 #include "examples/report.h"
 
+#include <bytetape/core/memory/format.h>
 #include <bytetape/core/write_file.h>
 #include <fmt/format.h>
 
+#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <ostream>
@@ -34,7 +36,9 @@ void print_results(const Run& run, const TrainingResult& r) {
         fmt::format("{} after {}", run.objective.text(*r.test_figure), when));
   else
     row("interrupted", "after " + when);
-  row("training time", fmt::format("{:.2f} s, {:.0f} {}, {}", r.train_seconds, r.rate, run.unit.rate, workers(device)));
+  row("training time", fmt::format("{:.2f} s, {} {}, {}", r.train_seconds,
+                                   memory::format_exact(static_cast<std::size_t>(std::llround(r.rate))), run.unit.rate,
+                                   workers(device)));
   row("first to last step", fmt::format("{:.2f} s, with the tests between epochs", r.first_to_last_seconds));
   fmt::print("\n{}", memory::summarize(memory::snapshot(device)));
   std::fflush(stdout);  // the results are printed even if a file cannot be written

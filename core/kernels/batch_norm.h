@@ -23,8 +23,8 @@ struct BatchNormApplyArgs {
   Activation activation;
   View y;
 };
-/// The statistics and the result in training. Its mean and var are those of the statistics. The work is that of two
-/// passes over x, which most images take.
+/// The statistics and the result in training. The result's mean and var are those of the statistics. moved_bytes()
+/// counts two passes over x, although GPUs read small images once.
 struct BatchNormTrainArgs {
   BatchNormStatisticsArgs statistics;
   BatchNormApplyArgs result;

@@ -19,7 +19,7 @@ void batch_norm_apply(const BatchNormApplyArgs& a) {
   });
 }
 
-/// Normalises in one launch where that is possible.
+/// Normalises in one launch if possible.
 void batch_norm_train(const BatchNormTrainArgs& a, const Plan& plan, Workspace ws) {
   if (train_at_once(a)) return;
   batch_norm_statistics(a.statistics, plan, ws);

@@ -90,8 +90,8 @@ void with_lanes(const Pixels<K>& pixels, const std::array<const ConstView*, K>& 
     f(std::integral_constant<int, 1>(), pixels);
 }
 
-/// Makes the compiler keep 16-bit numbers packed until they are used. It would split them into as many registers as
-/// soon as they are loaded, and so wait for each load before the next.
+/// Makes the compiler keep 16-bit numbers packed until they are used. Otherwise it unpacks each into a register of its
+/// own right after the load, and waits for this load before it starts the next.
 template <class T, int lanes>
 __device__ void keep_packed(Packed<T, lanes>& v) {
   if constexpr (sizeof(T) == 2 && lanes == 8) {

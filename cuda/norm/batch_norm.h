@@ -8,10 +8,11 @@ namespace bytetape::cuda {
 
 // Launches of batch normalisation, for its kernel table.
 void batch_norm_statistics(const BatchNormStatisticsArgs& args, const Plan& plan, Workspace ws);
-/// Computes the statistics and the result in one launch, which holds small images in registers. Returns whether it can.
+/// Computes the statistics and the result in one launch, which holds small images in registers. Returns
+/// false, and launches nothing, if the images or the device do not allow it.
 bool train_at_once(const BatchNormTrainArgs& args);
 void batch_norm_backward(const BatchNormBackwardArgs& args, const Plan& plan, Workspace ws);
-/// Computes the gradients in one launch. Returns whether it can.
+/// Computes the gradients in one launch, or returns false as train_at_once() does.
 bool gradients_at_once(const BatchNormBackwardArgs& args);
 /// The arrangement of a launch that holds images in registers. A cluster of blocks has all pixels of some channels.
 struct HeldTiles {
@@ -22,10 +23,10 @@ struct HeldTiles {
 };
 inline constexpr int most_ranks = 8;         ///< blocks of a cluster; not all GPUs allow more
 inline constexpr int widest_held = 8;        ///< threads side by side
-inline constexpr int most_held_blocks = 64;  ///< each of which fills a multiprocessor
+inline constexpr int most_held_blocks = 64;  ///< blocks of a launch; each fills a multiprocessor
 /// Threads of a block. Few large blocks leave little to combine.
 inline constexpr int run_threads = 512;
-/// Returns the arrangement for `pixels` pixels of `vectors` times 16 bytes, if all fit at the same time.
+/// Returns the arrangement for `pixels` pixels of `vectors` times 16 bytes, if one launch can hold them.
 std::optional<HeldTiles> held_tiles(std::int64_t vectors, std::int64_t pixels);
 /// Whether backward needs a first pass, for sums over each channel.
 bool has_sums(const BatchNormBackwardArgs& args);

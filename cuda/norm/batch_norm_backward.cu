@@ -13,7 +13,7 @@ template <class T, int lanes, Mask mask, class P, class C = compute_t<T>>
 __global__ void __launch_bounds__(run_threads)
     gradient_sums_kernel(P pixels, BackwardImages<T> in, Normalise<T> normalise, Partials<C> partials,
                          Gradients<T> finish) {
-  constexpr bool are_few = P::are_even && sizeof(T) < 8;  // registers, for one pixel
+  constexpr bool are_few = P::are_even && sizeof(T) < 8;  // a pixel takes few registers
   constexpr int at_once = (is_kept<mask> ? 2 : 4) * (are_few ? 2 : 1);
   const std::int64_t c = first_channel<lanes>();
   PairSums<C, lanes> mine;  // sums of gy, and of gy * (x - mean)
@@ -24,7 +24,7 @@ __global__ void __launch_bounds__(run_threads)
       Packed<T, lanes> x[at_once], gy[at_once], y[at_once], addend[at_once];
       std::int64_t at[at_once][images<mask>];
 #pragma unroll
-      for (int u = 0; u < at_once; ++u) {  // the last pixel instead of those after it: no load waits for a branch
+      for (int u = 0; u < at_once; ++u) {  // past the end the last pixel: no load waits for a branch
         pixels.find(min(p + u * run.step, run.end - 1), c, at[u]);
         x[u] = load<lanes>(in.x + at[u][0]);
         gy[u] = load<lanes>(in.gy + at[u][1]);

@@ -14,7 +14,7 @@ struct Gradients {
   PerChannel<T> weight, var;
   double eps, share;  // share: 1 / m
   ChannelResult<T> gw, gb;
-  C* slopes;  // per channel, then the offsets of InputGradient; null if gx does not need them there
+  C* slopes;  // per channel, then the offsets of InputGradient; null if gx needs none here
   std::int64_t channels;
 
   Gradients(const BatchNormBackwardArgs& a, C* slopes)
@@ -89,8 +89,8 @@ void with_mask(const BatchNormBackwardArgs& a, F&& f) {
     call.template operator()<Mask::none>(a.x, a.gy);
 }
 
-/// The gradient of the activation's input: from that of its result, gy, and from x, y and the addend if the mask needs
-/// them. `numbers` are those of Normalise. A mask by x is not applied (is_masked()).
+/// Returns the gradient of the activation's input, from gy, and from x, y and the addend if the mask needs them.
+/// `numbers` are those of Normalise. Does not apply a mask by x: is_masked() does.
 template <Mask mask, class T, class Numbers, class C = compute_t<T>>
 __device__ T passed(const Numbers& numbers, int k, C x, T gy, T y, T addend) {
   if constexpr (is_of_sum<mask>) gy = narrowed<T>(widened(gy) + widened(addend));

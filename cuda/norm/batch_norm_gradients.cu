@@ -6,8 +6,7 @@
 namespace bytetape::cuda {
 namespace {
 
-/// Adds up a thread's gradients, and their products with x - mean. Reads x, and the gradients of the activation's input
-/// to g.
+/// Loads x, and stores the gradients of the activation's input in g. Returns the sums of g and of g (x - mean).
 template <Mask mask, class T, int lanes, int per_thread, class C = compute_t<T>>
 __device__ PairSums<C, lanes> sums_of(Packed<T, lanes> (&x)[per_thread], Packed<T, lanes> (&g)[per_thread],
                                       const BackwardImages<T>& in, const Normalise<T>& normalise,
@@ -81,7 +80,7 @@ __global__ void __launch_bounds__(run_threads)
 
 template <class T, Mask mask, class... X>
 bool launch(const BatchNormBackwardArgs& a, const X&... x) {
-  // Nobody reads the masked gradient if gx takes its place.
+  // gx overwrites the masked gradient, which need not be stored then.
   T* const masked = a.masked.data() == a.gx.data() ? nullptr : a.masked.as<T>();
   const BackwardImages<T> in{a.x.as<T>(), a.gy.as<T>(), a.y.as<T>(), a.addend.as<T>(), masked};
   return launch_held<T, images<mask> + 1>(

@@ -1,7 +1,7 @@
 #pragma once
 // Batch normalisation in one launch, for small images: their pixels are read once, and held in registers while the
-// numbers of the channels are made. A cluster of blocks has all pixels of some channels. Every block merges the numbers
-// of the cluster's blocks, in their order.
+// numbers of the channels are computed. A cluster of blocks has all pixels of some channels. Every block merges the
+// numbers of the cluster's blocks, in their order.
 #include <limits>
 
 #include "bytetape/cuda/norm/batch_norm.h"
@@ -31,7 +31,7 @@ struct Place {
   __device__ int pixel(int u) const {
     return rank * block_pixels() + u * static_cast<int>(blockDim.y) + static_cast<int>(threadIdx.y);
   }
-  /// Whether the thread's pixel u is one. If not, the last pixel is loaded, so that no load waits for a branch.
+  /// Whether the image has the thread's pixel u. If not, load_pixels() loads the last one: no load waits for a branch.
   __device__ bool is_pixel(int u) const { return pixel(u) < count; }
   __device__ int offset(int u) const { return min(pixel(u), count - 1) * stride + channel; }
   /// Loads pixels u = from, from + 1, ... of an image.
@@ -41,7 +41,7 @@ struct Place {
     for (int u = 0; u < n; ++u) to[u] = load<lanes>(image + offset(from + u));
     keep_packed(to);
   }
-  /// Whether this thread makes the numbers of the channel block_channel + thread.
+  /// Whether this thread computes the numbers of the channel block_channel + thread.
   __device__ bool has_channel() const { return thread < channels; }
 };
 
@@ -80,9 +80,10 @@ __device__ Pair<C> merge_cluster(A<C, lanes>& mine, const Place<lanes, per_threa
                                           at.block_pixels(), at.count});
 }
 
-/// Launches a kernel that holds images of the dtype T, the first of which is written, if it can: they are small, with
-/// one layout, channels-last and aligned, and the device has clusters, all of which run at once. Calls f(held,
-/// geometry, pixels of a thread) to launch it, and returns whether it did.
+/// Launches a kernel that holds images of the dtype T in registers. The first image is written. The images must be
+/// small, channels-last, aligned and of one layout, with offsets below 2^31. The device must have clusters, and at
+/// least most_held_blocks multiprocessors. Calls f(held, geometry, pixels of a thread) for the launch, and returns
+/// whether it did.
 template <class T, std::size_t K, class F>
 bool launch_held(const std::array<const ConstView*, K>& images, const F& f) {
   constexpr int lanes = 16 / sizeof(T);

@@ -81,7 +81,7 @@ struct Statistics {
     C mean, var;
   };
   __device__ Known of(std::int64_t c) const { return {pivots[c * stride], old_mean.at(c, 0), old_var.at(c, 0)}; }
-  /// The mean and variance that operator() stores, if those are wide.
+  /// Returns the mean and variance that operator() stores if their dtype is C's.
   __device__ Pair<C> of_moments(const Known& known, double distance, double m2) const {
     return {static_cast<C>(widened(known.pivot) + distance), static_cast<C>(m2 * share)};
   }

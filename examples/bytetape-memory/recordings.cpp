@@ -47,13 +47,13 @@ memory::Log read_recording(const std::string& path) {
 int status_of(const memory::Log& log) { return log.damage.empty() ? 0 : 1; }
 
 std::string headline(const memory::Log& log, const std::string& path) {
-  std::size_t events = 0;
-  for (const memory::DeviceLog& d : log.devices) events += d.records.size();
+  std::size_t records = 0;
+  for (const memory::DeviceLog& d : log.devices) records += d.records.size();
   const double ms = static_cast<double>(last_time(log)) / 1e6;
   const std::string time = ms < 1000 ? fmt::format("{:.3g} ms", ms) : fmt::format("{:.1f} s", ms / 1000);
   std::string text =
       fmt::format("{}, recorded in {}: {} records in {}\n", log.program.empty() ? "a program" : printable(log.program),
-                  path, memory::format_exact(events), time);
+                  path, memory::format_exact(records), time);
   if (!log.damage.empty())
     text += "the recording is damaged after these records\n";
   else if (!log.complete)

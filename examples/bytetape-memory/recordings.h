@@ -11,7 +11,7 @@ memory::Log read_recording(const std::string& path);
 /// Returns the exit status of a command that succeeded: 1 if the recording is damaged, else 0.
 int status_of(const memory::Log& log);
 
-/// Returns "mnist, recorded in run.memlog: 12,345 events in 4.21 s", and a line if the recording breaks off or is
+/// Returns "mnist, recorded in run.memlog: 12,345 records in 4.21 s", and a line if the recording breaks off or is
 /// damaged.
 std::string headline(const memory::Log& log, const std::string& path);
 

@@ -20,8 +20,8 @@ bool is_known(const memory::StepTime& step, const memory::OpTime& row) {
 }  // namespace
 
 const char* const ceilings_note =
-    "no roofline, as the device's ceilings are not known: build/release/bench/ceilings (target ceilings) measures them "
-    "for the next recording, or for --ceilings FILE\n";
+    "no roofline: the device's ceilings are not known. build/release/bench/ceilings (CMake target ceilings) measures "
+    "them, for the next recording or for --ceilings FILE\n";
 
 std::uint64_t least_nanoseconds(const TimeRow& row) {
   constexpr double most = 9e18;  // rows add up

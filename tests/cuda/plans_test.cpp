@@ -358,7 +358,7 @@ TEST(BatchNormPlan, HasAsManyBlocksInEachLayout) {
   EXPECT_EQ(runs(dense(shape)), 2) << "of a block for each channel";
 }
 
-// The images of ResNet-18's last two parts in 16 bits, with 128 images and then with 256; those before are too large.
+// ResNet-18's last two stages in 16 bits with 128 images, and the last one with 256. Earlier stages are too large.
 TEST(BatchNormPlan, HoldsSmallImagesInRegisters) {
   const auto tiles = [](std::int64_t images, std::int64_t channels, std::int64_t side) {
     return held_tiles(channels / 8, images * side * side);
@@ -371,7 +371,7 @@ TEST(BatchNormPlan, HoldsSmallImagesInRegisters) {
   EXPECT_FALSE(tiles(128, 128, 16));
   EXPECT_FALSE(tiles(512, 512, 4));
   EXPECT_EQ(numbers(*tiles(2, 8, 1)), (Numbers{1, 1, 1, 4})) << "a vector of channels";
-  EXPECT_FALSE(tiles(128, 48, 4)) << "six vectors, of which four are read at once";
+  EXPECT_FALSE(tiles(128, 48, 4)) << "four threads do not divide six vectors";
   for (std::int64_t vectors = 1; vectors <= 300; ++vectors)
     for (const std::int64_t pixels : {2, 300, 1000, 2048, 2049, 8192, 8193})
       if (const std::optional<HeldTiles> t = held_tiles(vectors, pixels)) {

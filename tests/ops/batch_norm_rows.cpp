@@ -68,7 +68,7 @@ Cases without_residual() {
 
 }  // namespace
 
-/// With large images so small that a cluster of blocks on a GPU holds them.
+/// Replaces the row's large inputs by images that a cluster of blocks on a GPU holds.
 OpRow held(OpRow row) {
   for (Input& input : row.large) input = input.shape.size() > 1 ? in(12, 32, 17, 20).channels_last() : in(32);
   return row;

@@ -86,7 +86,7 @@ def check_opening(page):
 
 
 def check_first_screen(page, *selectors):
-    """What a reader looks for first is in a small window, before any click: the peak, its largest holder, what to do."""
+    """A small window shows the peak, its largest holder and the first advice before any click."""
     page.size(WIDTHS[0], 720)
     page.settle()
     for selector in ("#facts .bytes", "#facts .fact:nth-child(2) .bytes", *selectors):

@@ -1,4 +1,5 @@
-// Batch norm in one launch: which images it takes, and that it has the bits of the passes that it replaces.
+// Batch norm in one launch: which images it takes. Its result has the bits of batch_norm_apply() with the same mean and
+// variance.
 #include "bytetape/bytetape.h"
 #include "bytetape/core/dispatch.h"
 #include "bytetape/core/kernels/batch_norm.h"
@@ -20,7 +21,7 @@ struct CudaDriverHeldBatchNorm : GpuTest {
 };
 
 // Backward recomputes the result from mean and var, so it must have the bits of forward.
-TEST_F(CudaDriverHeldBatchNorm, HasTheBitsOfTheResultByItself) {
+TEST_F(CudaDriverHeldBatchNorm, ResultHasTheBitsOfBatchNormApply) {
   const NoGrad no_grad;
   const Shape shapes[] = {{3, 8, 2, 1}, {40, 64, 6, 6}, {128, 512, 4, 4}, {33, 256, 7, 7}};
   for (const DType dtype : {DType::f32, DType::bf16, DType::f16})

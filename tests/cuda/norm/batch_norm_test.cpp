@@ -63,7 +63,7 @@ TEST_F(CudaBatchNorm, TakesSixteenBitImagesWithWideStatistics) {
       }
 }
 
-/// What distinguishes the kernels of a training step.
+/// The properties that select the kernels of a training step.
 struct Variant {
   Activation activation = Activation::relu;
   bool has_residual = false, in_two_parts = false;  // of y's gradient
@@ -76,8 +76,8 @@ std::ostream& operator<<(std::ostream& out, const Variant& v) {
 
 class CudaHeldBatchNorm : public GpuTest {
  protected:
-  /// y, and the gradients of x, weight, bias and perhaps a residual. `tensors` are those, and last y's gradient. Images
-  /// take the dtype, and numbers of channels are wide.
+  /// Returns y and the gradients of x, weight, bias and perhaps a residual. `tensors` are those, and last y's gradient.
+  /// Images take the dtype, and numbers of channels are wide.
   static std::vector<Tensor> train(const Variant& v, const std::vector<Tensor>& tensors, Device device, DType dtype) {
     std::vector<Tensor> inputs;
     for (const Tensor& t : tensors) {
@@ -102,7 +102,7 @@ class CudaHeldBatchNorm : public GpuTest {
 };
 
 // Clusters of one to eight blocks hold most of these, some of them with fewer pixels than threads take. The last one is
-// too large, and of slices the results have another layout.
+// too large. The results of slices have another layout.
 TEST_F(CudaHeldBatchNorm, AgreesWithTheCpu) {
   const Shape shapes[] = {{3, 8, 2, 1},    {3, 32, 5, 7},   {40, 64, 6, 6},  {128, 512, 4, 4},
                           {96, 256, 8, 8}, {33, 256, 9, 7}, {128, 64, 8, 8}, {9, 64, 31, 31}};
@@ -130,7 +130,7 @@ TEST_F(CudaHeldBatchNorm, AgreesWithTheCpu) {
         for (std::size_t i = 0; i < expected.size(); ++i) {
           SCOPED_TRACE(detail::concat("result ", i));
           EXPECT_EQ(found[i].to_vector<double>(), again[i].to_vector<double>());
-          // A sum over all elements: few of them lie on the other side of ReLU's kink after rounding.
+          // Compares norms over all elements, as rounding moves a few across ReLU's kink.
           const Tensor error = norm(to(found[i], Device::cpu(), DType::f64) - expected[i]) / norm(expected[i]);
           EXPECT_LT(error.item<double>(), dtype == DType::f32 ? 2e-3 : 2e-2);
         }

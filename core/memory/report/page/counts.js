@@ -65,7 +65,7 @@ function workNotes(device, step) {
   const counts = countsOfStep(device, step);
   if (!counts) return [];
   if (counts.onGpu && !deviceTimeOf(device, step)) return [note("Rates need a step with device times.")];
-  return counts.rows.some((r) => r.least === null) ? [note("The share of the roofline needs the device's ceilings, which bench/ceilings measures (target ceilings).")] : [];
+  return counts.rows.some((r) => r.least === null) ? [note("The share of the roofline needs the device's ceilings. Build the target ceilings, and run bench/ceilings.")] : [];
 }
 
 // Three digits and a decimal prefix, as format_decimal() of bytetape-memory has them. The tooltip has all digits.

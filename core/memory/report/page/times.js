@@ -95,7 +95,7 @@ function wholeSteps(device) {
   return whole.length ? whole : device.steps;
 }
 function medianTime(device) { return d3.median(laterSteps(device), (s) => timeOfStep(device, s)); }
-// Without the first of several steps, which warms up.
+// The whole steps without the first, which warms up. A single step stays.
 function laterSteps(device) {
   const whole = wholeSteps(device);
   return whole.slice(whole.length > 1 ? 1 : 0);
