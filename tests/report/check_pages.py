@@ -304,7 +304,7 @@ ROWS = """currentDevice().steps.map((s) => ({
   rows: stepTimes(currentDevice(), s).map((r) => [currentDevice().names[r.module], currentDevice().names[r.op],
     report.phases[r.phase], r.calls, r.time, r.deviceTime, r.flop, r.bytes, r.least]) }))"""
 
-WORK = ["FLOP", "moved", "FLOP/s", "B/s", "roofline"]
+WORK = ["FLOP", "bytes", "FLOP/s", "bytes/s", "roofline"]
 
 
 def check_times(page, expected):
@@ -376,7 +376,7 @@ def check_work_of_runs(page, expected):
     """Two runs of one net with other optimizers: equal FLOP, once, and the bytes of both."""
     (flop, before), (same_flop, after) = expected
     equal(flop, same_flop, "the FLOP of two runs")
-    equal(texts(page, ".run-times th")[-2:], ["FLOP", "moved"], "the columns of work of two runs")
+    equal(texts(page, ".run-times th")[-2:], ["FLOP", "bytes"], "the columns of work of two runs")
     shown = page.evaluate("[...document.querySelectorAll('.run-times .total .decimal')].map((d) => Number(d.dataset.value))")
     equal(shown, [flop, before, after], "the work of two runs")
 

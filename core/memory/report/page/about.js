@@ -24,7 +24,7 @@ const WORDS = [
   ["red line", "a request that ran out of memory"],
   ["flame chart", "by time, below the phases: which module and op ran; a wider bar took longer"],
   ["device, stream", "below the flame chart: the kernels and copies of a GPU, with the colour of the op that launched them"],
-  ["FLOP, moved", "by op: the floating-point operations of its products, and the bytes that its kernels must at least move"],
+  ["FLOP, bytes", "by op: the floating-point operations of its products, and the bytes that its kernels must at least move"],
   ["roofline", "the least time of these at the machine's ceilings, as a share of the time that they took"],
   ["wait for device", "the host did nothing but wait for the GPU"],
   ["event", "a block was allocated, freed, saved, released or got another role; a step began or ended; a copy ran"],

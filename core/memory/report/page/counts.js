@@ -51,9 +51,9 @@ function workColumns(device, step, rows) {
     ({ label, title, number: true, value, cell: (r) => decimalOf(value(r)) });
   return [
     column("FLOP", "floating-point operations of products", (r) => r.flop),
-    column("moved", "bytes that the kernels must at least read and write", (r) => r.bytes),
+    column("bytes", "bytes that the kernels must at least read and write", (r) => r.bytes),
     column("FLOP/s", "", rate((r) => r.flop)),
-    column("B/s", "", rate((r) => r.bytes)),
+    column("bytes/s", "", rate((r) => r.bytes)),
     ...(rows.some(share) ? [{ label: "roofline", number: true, value: share,
       title: "the least time of the work at the ceilings of the device, as a share of its time",
       cell: (r) => (share(r) ? formatShare(share(r), 1) : "") }] : []),

@@ -32,7 +32,7 @@ function workOfRuns(a, b, ofDevice) {
       : element("span", { class: "differs" }, before ? decimalOf(before) : "0", " → ", after ? decimalOf(after) : "0");
   } });
   return [column("FLOP", "floating-point operations of products, a step", (r) => r.flop),
-    column("moved", "bytes that the kernels must at least read and write, a step", (r) => r.bytes)];
+    column("bytes", "bytes that the kernels must at least read and write, a step", (r) => r.bytes)];
 }
 
 // The largest differences in time between two runs, a step: of the device if both runs have its times.
