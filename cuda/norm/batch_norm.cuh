@@ -203,9 +203,10 @@ struct Normalise {
     weight.template get<lanes>(c, 1, n.scale);
     bias.template get<lanes>(c, 0, n.shift);
     var.template get<lanes>(c, 1, vars);
-    for (int k = 0; k < lanes; ++k) n.scale[k] *= ::rsqrt(vars[k] + eps);
+    for (int k = 0; k < lanes; ++k) n.scale[k] = scale(n.scale[k], vars[k]);
     return n;
   }
+  __device__ C scale(C of_weight, C of_var) const { return of_weight * ::rsqrt(of_var + eps); }
 };
 
 }  // namespace bytetape::cuda

@@ -10,7 +10,7 @@ namespace {
 template <Mask mask, class T, int lanes, int per_thread, class C = compute_t<T>>
 __device__ PairSums<C, lanes> sums_of(Packed<T, lanes> (&x)[per_thread], Packed<T, lanes> (&g)[per_thread],
                                       const BackwardImages<T>& in, const Normalise<T>& normalise,
-                                      const Place<lanes, per_thread>& at) {
+                                      const HeldPlace<lanes, per_thread>& at) {
   constexpr int at_once = is_kept<mask> ? 2 : 4;
   PairSums<C, lanes> sums;
   at.load_pixels(x, in.x);
@@ -47,7 +47,7 @@ __device__ PairSums<C, lanes> sums_of(Packed<T, lanes> (&x)[per_thread], Packed<
 template <class T, int lanes, int per_thread, Mask mask, class C = compute_t<T>>
 __global__ void __launch_bounds__(run_threads)
     gradients_kernel(Turn turn, Held held, BackwardImages<T> in, T* gx, Normalise<T> normalise, Gradients<T> finish) {
-  const Place<lanes, per_thread> at(held);
+  const HeldPlace<lanes, per_thread> at(held);
   if (at.ranks > 1) announce_to_cluster();
   wait_for_earlier_work(turn);
   const int my_channel = at.block_channel + at.thread;

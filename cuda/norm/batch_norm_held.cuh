@@ -18,7 +18,7 @@ struct Held {
 
 /// The block's place: its cluster's channels, and its pixels.
 template <int lanes, int per_thread>
-struct Place {
+struct HeldPlace {
   const int count, stride, ranks;
   const int rank = static_cast<int>(blockIdx.x) % ranks;
   const int thread = static_cast<int>(threadIdx.y * blockDim.x + threadIdx.x);
@@ -26,7 +26,7 @@ struct Place {
   const int block_channel = static_cast<int>(blockIdx.x) / ranks * channels;  // the first one of the block
   const int channel = block_channel + static_cast<int>(threadIdx.x) * lanes;  // of the thread
 
-  __device__ explicit Place(const Held& held) : count(held.count), stride(held.stride), ranks(held.ranks) {}
+  __device__ explicit HeldPlace(const Held& held) : count(held.count), stride(held.stride), ranks(held.ranks) {}
   __device__ int block_pixels() const { return static_cast<int>(blockDim.y) * per_thread; }
   __device__ int pixel(int u) const {
     return rank * block_pixels() + u * static_cast<int>(blockDim.y) + static_cast<int>(threadIdx.y);
@@ -63,7 +63,7 @@ struct RankPairs {
 /// Merges the accumulators of a cluster's threads. Returns the numbers of the channel block_channel + thread, if there
 /// is one. Every thread of the cluster must call this, after announce_to_cluster() if it has several blocks.
 template <template <class, int> class A, class C, int lanes, int per_thread>
-__device__ Pair<C> merge_cluster(A<C, lanes>& mine, const Place<lanes, per_thread>& at) {
+__device__ Pair<C> merge_cluster(A<C, lanes>& mine, const HeldPlace<lanes, per_thread>& at) {
   const Pair<C> of_block = merge_rows<widest_held>(mine, at.thread, blockDim.x);
   if (at.ranks == 1) return of_block;
   __shared__ C first[most_ranks][widest_held * lanes], second[most_ranks][widest_held * lanes];

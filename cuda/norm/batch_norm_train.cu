@@ -16,7 +16,7 @@ struct Images {
 /// The moments of a thread's pixels, relative to `pivots`.
 template <class T, int lanes, int per_thread, class C = compute_t<T>>
 __device__ Moments<C, lanes> moments_of(Packed<T, lanes> (&x)[per_thread], const Packed<T, lanes>& pivots,
-                                        const Place<lanes, per_thread>& at) {
+                                        const HeldPlace<lanes, per_thread>& at) {
   Moments<C, lanes> moments;
   int n = 0;
 #pragma unroll
@@ -48,7 +48,7 @@ template <class T, int lanes, int per_thread, class F, class C = compute_t<T>>
 __global__ void __launch_bounds__(run_threads)
     train_kernel(Turn turn, Held held, Images<T, F::inputs> images, Statistics<T> statistics, F forward) {
   constexpr int inputs = F::inputs;
-  const Place<lanes, per_thread> at(held);
+  const HeldPlace<lanes, per_thread> at(held);
   if (at.ranks > 1) announce_to_cluster();
   wait_for_earlier_work(turn);
   Packed<T, lanes> x[per_thread], residual[per_thread];
@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(run_threads)
   if (at.has_channel()) {
     const Pair<C> mean_and_var = statistics.of_moments(known, total.first, total.second);
     means[at.thread] = mean_and_var.first;
-    scales[at.thread] = weight * ::rsqrt(mean_and_var.second + forward.eps);
+    scales[at.thread] = forward.scale(weight, mean_and_var.second);
     shifts[at.thread] = bias;
     if (at.rank == 0) statistics(my_channel, known, total.first, total.second);
   }

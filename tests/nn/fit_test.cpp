@@ -221,8 +221,7 @@ TEST(Fit, TellsItsResultInWords) {
                 " with that");
   EXPECT_EQ(text({}, 9 * kib, false),
             "does not fit into 512 KiB: it takes 700 KiB, and more than the limit even with all but 9.00 KiB of saved "
-            "tensors on "
-            "the host" +
+            "tensors on the host" +
                 missing + " with that");
 }
 

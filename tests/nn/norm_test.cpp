@@ -149,6 +149,11 @@ TEST(LayerNorm, IsTheOpOverItsShape) {
   EXPECT_EQ(norm(x).to_vector<float>(), layer_norm(x, {3, 4}, norm.weight, norm.bias).to_vector<float>());
 }
 
+TEST(LayerNorm, TakesOneDimInBraces) {
+  EXPECT_EQ(nn::LayerNorm({32}, {.eps = 0.5}).weight.shape(), Shape{32});
+  EXPECT_EQ(nn::RMSNorm({32}).weight.shape(), Shape{32});
+}
+
 TEST(LayerNorm, AddsInTheSameOp) {
   nn::LayerNorm norm(6);
   nn::init::normal_(norm.weight);

@@ -47,6 +47,7 @@ measures_advice() {
     return
   fi
   says out.txt 'timing steps without and with '
+  grep -qE "^  ${start#cpu: }.*: peak .*, $time" out.txt || fail "the program does not say what its advice costs"
   grep -qE "\"$start[^\"]*: peak [^\"]*, $time\\\\n$code" page.html || fail "the page does not say what its advice costs"
 }
 

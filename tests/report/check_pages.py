@@ -10,6 +10,7 @@ PROGRAM writes the pages (pages.cpp). Exits with 77 where there is no such brows
 import argparse
 import json
 import pathlib
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -318,6 +319,8 @@ def check_times(page, expected):
     equal(found, expected, "where the time of each step went")
     equal(min(sum(row[i] for row in step["rows"]) > 0 for step in expected[1:] for i in (6, 7, 8)), True, "work is counted")
     tab(page, "times")
+    median = statistics.median(step["time"] for step in expected[1:])
+    equal(page.evaluate("medianTime(currentDevice())"), median, "the median of the steps after the first")
     check_work(page, expected)
     for by in (1, 2, 3):
         page.evaluate(f"document.querySelector('#view .choice button:nth-child({by})').click()")
