@@ -127,8 +127,10 @@ LayerNorm::LayerNorm(const Shape& normalized_shape, LayerNormOptions options)
   if (options.bias) bias = register_parameter("bias", zeros(normalized_shape));
 }
 
-LayerNorm::LayerNorm(std::int64_t normalized_size, LayerNormOptions options)
-    : LayerNorm(Shape{normalized_size}, options) {}
+LayerNorm::LayerNorm(std::initializer_list<std::int64_t> normalized_shape, LayerNormOptions options)
+    : LayerNorm(Shape(normalized_shape), options) {}
+
+LayerNorm::LayerNorm(std::int64_t normalized_size, LayerNormOptions options) : LayerNorm({normalized_size}, options) {}
 
 Tensor LayerNorm::forward(const Tensor& x) { return layer_norm(x, normalized_shape_, weight, bias, eps_); }
 
@@ -149,7 +151,10 @@ RMSNorm::RMSNorm(const Shape& normalized_shape, RMSNormOptions options)
   if (options.elementwise_affine) weight = register_parameter("weight", ones(normalized_shape));
 }
 
-RMSNorm::RMSNorm(std::int64_t normalized_size, RMSNormOptions options) : RMSNorm(Shape{normalized_size}, options) {}
+RMSNorm::RMSNorm(std::initializer_list<std::int64_t> normalized_shape, RMSNormOptions options)
+    : RMSNorm(Shape(normalized_shape), options) {}
+
+RMSNorm::RMSNorm(std::int64_t normalized_size, RMSNormOptions options) : RMSNorm({normalized_size}, options) {}
 
 Tensor RMSNorm::forward(const Tensor& x) { return rms_norm(x, normalized_shape_, weight, eps_); }
 

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <optional>
 #include <utility>
 
@@ -138,7 +139,8 @@ class LayerNorm : public Module {
  public:
   /// Throws ValueError if normalized_shape is empty or has a size that is not positive.
   explicit LayerNorm(const Shape& normalized_shape, LayerNormOptions options = {});
-  /// The same for one dim.
+  /// The same for sizes in braces, and for one dim.
+  explicit LayerNorm(std::initializer_list<std::int64_t> normalized_shape, LayerNormOptions options = {});
   explicit LayerNorm(std::int64_t normalized_size, LayerNormOptions options = {});
   Tensor forward(const Tensor& x) override;
   using Module::operator();
@@ -165,7 +167,8 @@ class RMSNorm : public Module {
  public:
   /// Throws ValueError if normalized_shape is empty or has a size that is not positive.
   explicit RMSNorm(const Shape& normalized_shape, RMSNormOptions options = {});
-  /// The same for one dim.
+  /// The same for sizes in braces, and for one dim.
+  explicit RMSNorm(std::initializer_list<std::int64_t> normalized_shape, RMSNormOptions options = {});
   explicit RMSNorm(std::int64_t normalized_size, RMSNormOptions options = {});
   Tensor forward(const Tensor& x) override;
   std::string describe() const override;
