@@ -1,18 +1,17 @@
 #include "bytetape/core/cpu/copy.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "bytetape/core/cpu/loop.h"
 #include "bytetape/core/cpu/stretch.h"
 #include "bytetape/core/cpu/table.h"
+#include "bytetape/core/cpu/transpose.h"
 #include "bytetape/core/kernels/copy.h"
 #include "bytetape/core/visit.h"
 
 namespace bytetape::cpu {
 namespace {
-
-constexpr std::int64_t tile = 8;    // rows and columns of a tile, which is transposed in registers
-constexpr std::int64_t strip = 16;  // rows of a strip of tiles: a cache line of f32 in x
 
 template <class To, class From>
 To convert(From v) {
@@ -49,42 +48,16 @@ struct Transpose {
 // only dims shorter than a tile.
 Transpose find_transpose(const Loop<2>& w, std::int64_t element) {
   const int last = w.shape.size() - 1;
-  if (w.strides[0][last] != element || w.strides[1][last] <= element || w.shape[last] < tile) return {};
+  if (w.strides[0][last] != element || w.strides[1][last] <= element || w.shape[last] < transpose_tile) return {};
   for (int d = 0; d < last; ++d)
-    if (w.strides[1][d] == element && w.shape[d] >= tile) return {last, d};
+    if (w.strides[1][d] == element && w.shape[d] >= transpose_tile) return {last, d};
   return {};
 }
 
-/// y[d, i] = x[i, d] for tile x tile elements. Steps are in bytes. y is dense along i, x along d.
 template <class T>
-void transpose_tile(char* y, std::int64_t y_step, const char* x, std::int64_t x_step) {
-  T in[tile][tile], out[tile];
-  for (std::int64_t i = 0; i < tile; ++i) std::memcpy(in[i], x + i * x_step, sizeof in[i]);
-  for (std::int64_t d = 0; d < tile; ++d) {
-    for (std::int64_t i = 0; i < tile; ++i) out[i] = in[i][d];
-    std::memcpy(y + d * y_step, out, sizeof out);
-  }
-}
-
-/// As transpose_tile, for any number of rows (d) and columns (i).
-template <class T>
-void transpose_strip(char* y, std::int64_t y_step, const char* x, std::int64_t x_step, std::int64_t rows,
-                     std::int64_t columns) {
+void copy_transposed(const Loop<2>& w, Transpose dims) {
   constexpr auto size = static_cast<std::int64_t>(sizeof(T));
-  const auto scalars = [&](std::int64_t d0, std::int64_t d1, std::int64_t i0, std::int64_t i1) {
-    for (std::int64_t d = d0; d < d1; ++d)
-      for (std::int64_t i = i0; i < i1; ++i) std::memcpy(y + d * y_step + i * size, x + i * x_step + d * size, size);
-  };
-  const std::int64_t whole_rows = rows / tile * tile, whole_columns = columns / tile * tile;
-  for (std::int64_t i = 0; i < whole_columns; i += tile)
-    for (std::int64_t d = 0; d < whole_rows; d += tile)
-      transpose_tile<T>(y + d * y_step + i * size, y_step, x + i * x_step + d * size, x_step);
-  scalars(0, whole_rows, whole_columns, columns);
-  scalars(whole_rows, rows, 0, columns);
-}
-
-template <class T>
-void transpose(const Loop<2>& w, Transpose dims) {
+  constexpr std::int64_t strip = transpose_strip;
   const std::int64_t columns = w.shape[dims.row], rows = w.shape[dims.column];
   const std::int64_t y_step = w.strides[0][dims.column], x_step = w.strides[1][dims.row];
   Loop<2> outer = w;
@@ -94,8 +67,8 @@ void transpose(const Loop<2>& w, Transpose dims) {
     for (std::int64_t item = begin; item < end; ++item) {
       const std::int64_t d = item % strips * strip, at = item / strips;
       walk_rows(outer, at, at + 1, [&](std::int64_t, const auto& p, const auto&) {
-        transpose_strip<T>(p[0] + d * y_step, y_step, p[1] + d * static_cast<std::int64_t>(sizeof(T)), x_step,
-                           std::min(strip, rows - d), columns);
+        transpose(reinterpret_cast<const T*>(p[1]) + d, x_step / size, reinterpret_cast<T*>(p[0] + d * y_step),
+                  y_step / size, std::min(strip, rows - d), columns);
       });
     }
   };
@@ -118,7 +91,7 @@ void copy(const ConstView& x, const View& y) {
       using T = decltype(zero);
       const Transpose dims = find_transpose(w, sizeof(T));
       if (dims.row >= 0)
-        transpose<T>(w, dims);
+        copy_transposed<T>(w, dims);
       else
         copy_rows<T, T>(w);
     });

@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "bytetape/core/cpu/register_block.h"
+#include "bytetape/core/cpu/transpose.h"
 
 namespace bytetape::cpu {
 namespace {
@@ -30,28 +31,6 @@ std::size_t packed_b_bytes(std::int64_t n, std::int64_t k) {
                        sizeof(T));
 }
 
-/// Copies x to row-major `to`, whose rows have `step` elements. `cols` is constant if it is known at compile time, so
-/// that the copies are too.
-template <class T, class Cols>
-void pack_panel(const Matrix<const T>& x, Cols cols, std::int64_t step, T* to) {
-  const std::int64_t n = cols;
-  if (x.col_step == 1) {
-    for (std::int64_t i = 0; i < x.rows; ++i) std::copy_n(x.data + i * x.row_step, n, to + i * step);
-    return;
-  }
-  constexpr std::int64_t together = 8;  // rows, which share cache lines of x if its columns are contiguous
-  for (std::int64_t k = 0; k < x.rows; k += together) {
-    const std::int64_t end = std::min(k + together, x.rows);
-    if (end - k == together)
-      for (std::int64_t j = 0; j < n; ++j)
-        for (std::int64_t i = 0; i < together; ++i)
-          to[(k + i) * step + j] = x.data[(k + i) * x.row_step + j * x.col_step];
-    else
-      for (std::int64_t j = 0; j < n; ++j)
-        for (std::int64_t i = k; i < end; ++i) to[i * step + j] = x.data[i * x.row_step + j * x.col_step];
-  }
-}
-
 /// Packs x (depth, cols) in panels of `most` columns, one after the other. The last panel may have fewer columns, up to
 /// `padded_cols` in all. Its columns past x are zeros.
 template <int most, class T>
@@ -61,11 +40,11 @@ void pack(const Matrix<const T>& x, std::int64_t padded_cols, T* to) {
                        step = std::min<std::int64_t>(most, padded_cols - j);
     const Matrix<const T> panel = x.block(0, j, x.rows, cols);
     if (cols == most) {
-      pack_panel(panel, std::integral_constant<std::int64_t, most>(), step, to);
+      to_row_major(panel, std::integral_constant<std::int64_t, most>(), step, to);
       continue;
     }
     if (cols < step) std::fill_n(to, x.rows * step, T{0});
-    pack_panel(panel, cols, step, to);
+    to_row_major(panel, cols, step, to);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "bytetape/core/cpu/register_block.h"
+#include "bytetape/core/cpu/transpose.h"
 
 namespace bytetape::cpu {
 namespace {
@@ -30,16 +31,10 @@ void add_rest(const Matrix<const T>& a, const Matrix<const T>& b, const Matrix<T
 
 }  // namespace
 
-// Blocks of both matrices stay in the L1 cache.
 template <class T>
 Matrix<const T> with_unit_col_step(Matrix<const T> b, T* buffer) {
   if (b.col_step == 1) return b;
-  constexpr std::int64_t block = 16;
-  for (std::int64_t j = 0; j < b.cols; j += block) {
-    const std::int64_t end = std::min(j + block, b.cols);
-    for (std::int64_t k = 0; k < b.rows; ++k)
-      for (std::int64_t c = j; c < end; ++c) buffer[k * b.cols + c] = b.data[k * b.row_step + c * b.col_step];
-  }
+  to_row_major(b, b.cols, b.cols, buffer);
   return row_major<const T>(buffer, b.rows, b.cols);
 }
 

@@ -1,29 +1,11 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
-#include <utility>
 
+#include "bytetape/core/cpu/transpose.h"
 #include "bytetape/core/cpu/winograd/images.h"
 
 namespace bytetape::cpu::winograd {
-
-/// Exchanges the elements of `second` at even multiples of `step` with those of `first` at odd ones, for runs of
-/// `step`.
-template <int step, int... i>
-void exchange(V& first, V& second, std::integer_sequence<int, i...>) {
-  const V low = __builtin_shufflevector(first, second, (i & step ? int{width} + i - step : i)...);
-  second = __builtin_shufflevector(first, second, (i & step ? int{width} + i : i + step)...);
-  first = low;
-}
-
-/// Transposes a square.
-template <int step = 1>
-void transpose(V (&x)[width]) {
-#pragma GCC unroll 16
-  for (int i = 0; i < width; ++i)
-    if (!(i & step)) exchange<step>(x[i], x[i + step], std::make_integer_sequence<int, int{width}>());
-  if constexpr (2 * step < width) transpose<2 * step>(x);
-}
 
 /// Filters of 3x3 taps as a matrix: from channel `row` of the input to channel `col` of the result.
 class Filters {
