@@ -27,7 +27,7 @@ inline constexpr int most_held_blocks = 64;  ///< blocks of a launch; each fills
 /// Threads of a block. Few large blocks leave little to combine.
 inline constexpr int run_threads = 512;
 /// Returns the arrangement for `pixels` pixels of `vectors` times 16 bytes, if one launch can hold them.
-std::optional<HeldTiles> held_tiles(std::int64_t vectors, std::int64_t pixels);
+std::optional<HeldTiles> held_tiles(std::int64_t vectors, std::int64_t pixels, int most_per_thread = 8);
 /// Whether backward needs a first pass, for sums over each channel.
 bool has_sums(const BatchNormBackwardArgs& args);
 

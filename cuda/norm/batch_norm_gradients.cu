@@ -83,11 +83,11 @@ bool launch(const BatchNormBackwardArgs& a, const X&... x) {
   // gx overwrites the masked gradient, which need not be stored then.
   T* const masked = a.masked.data() == a.gx.data() ? nullptr : a.masked.as<T>();
   const BackwardImages<T> in{a.x.as<T>(), a.gy.as<T>(), a.y.as<T>(), a.addend.as<T>(), masked};
-  return launch_held<T, images<mask> + 1>(
-      {&a.gx, &x...}, [&](const Held& held, const Launch& geometry, auto per_thread) {
-        launch_overlapping(geometry, gradients_kernel<T, 16 / sizeof(T), per_thread, mask>, held, in, a.gx.as<T>(),
-                           Normalise<T>(a), Gradients<T>(a, nullptr));
-      });
+  constexpr int most = is_kept<mask> ? 4 : 8;  // pixels of a thread: more would fill its registers
+  return launch_held<T, most, images<mask> + 1>({&a.gx, &x...}, [&](const Held& held, const Launch& geometry, auto n) {
+    launch_overlapping(geometry, gradients_kernel<T, 16 / sizeof(T), n, mask>, held, in, a.gx.as<T>(), Normalise<T>(a),
+                       Gradients<T>(a, nullptr));
+  });
 }
 
 }  // namespace

@@ -83,8 +83,8 @@ __device__ Pair<C> merge_cluster(A<C, lanes>& mine, const HeldPlace<lanes, per_t
 /// Launches a kernel that holds images of the dtype T in registers. The first image is written. The images must be
 /// small, channels-last, aligned and of one layout, with offsets below 2^31. The device must have clusters, and at
 /// least most_held_blocks multiprocessors. Calls f(held, geometry, pixels of a thread) for the launch, and returns
-/// whether it did.
-template <class T, std::size_t K, class F>
+/// whether it did. A thread holds 4 pixels, or up to most_per_thread (4 or 8).
+template <class T, int most_per_thread, std::size_t K, class F>
 bool launch_held(const std::array<const ConstView*, K>& images, const F& f) {
   constexpr int lanes = 16 / sizeof(T);
   const Pixels<1> pixels({images[0]});
@@ -94,7 +94,7 @@ bool launch_held(const std::array<const ConstView*, K>& images, const F& f) {
   for (const ConstView* image : images)
     if (!is_aligned(*image) || !same_layout(images[0]->shape, image->strides, images[0]->strides)) return false;
   const std::int64_t stride = pixels.dims.strides[0][0];
-  const std::optional<HeldTiles> tiles = held_tiles(pixels.channels / lanes, pixels.count);
+  const std::optional<HeldTiles> tiles = held_tiles(pixels.channels / lanes, pixels.count, most_per_thread);
   if (!tiles || pixels.count * stride + pixels.channels > std::numeric_limits<int>::max()) return false;
   const Launch geometry{.device = device,
                         .blocks = static_cast<unsigned>(tiles->columns * tiles->ranks),
@@ -104,7 +104,7 @@ bool launch_held(const std::array<const ConstView*, K>& images, const F& f) {
   if (tiles->per_thread == 4)
     f(held, geometry, std::integral_constant<int, 4>());
   else
-    f(held, geometry, std::integral_constant<int, 8>());
+    f(held, geometry, std::integral_constant<int, most_per_thread>());
   return true;
 }
 

@@ -48,9 +48,9 @@ static Plan plan(const BatchNormBackwardArgs& a) {
       .algorithm = runs};
 }
 
-std::optional<HeldTiles> held_tiles(std::int64_t vectors, std::int64_t pixels) {
+std::optional<HeldTiles> held_tiles(std::int64_t vectors, std::int64_t pixels, int most_per_thread) {
   const std::int64_t least_width = std::min<std::int64_t>(vectors, 4);  // narrower ones read too little of a cache line
-  for (const int per_thread : {4, 8})
+  for (int per_thread = 4; per_thread <= most_per_thread; per_thread *= 2)
     for (int width = widest_held; width >= least_width; width /= 2) {
       const std::int64_t of_block = run_threads / width * per_thread, columns = vectors / width;
       int ranks = 1;

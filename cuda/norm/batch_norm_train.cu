@@ -100,7 +100,7 @@ __global__ void __launch_bounds__(run_threads)
 template <class T, int inputs, class... X>
 bool launch(const BatchNormTrainArgs& a, const X&... x) {
   const View& y = a.result.y;
-  return launch_held<T, inputs + 1>({&y, &x...}, [&](const Held& held, const Launch& geometry, auto per_thread) {
+  return launch_held<T, 8, inputs + 1>({&y, &x...}, [&](const Held& held, const Launch& geometry, auto per_thread) {
     launch_overlapping(geometry, train_kernel<T, 16 / sizeof(T), per_thread, Forward<T, inputs>>, held,
                        Images<T, inputs>{{x.template as<T>()...}, y.as<T>()}, Statistics<T>(a.statistics, held.count),
                        Forward<T, inputs>(a.result));
