@@ -1,5 +1,4 @@
-// Copies many tensors in one launch, or widens the gradients of many leaves. A thread handles 16 bytes of input at a
-// time.
+// Copies many tensors in one launch, or widens the gradients of many leaves.
 #include "bytetape/cuda/optim/widen.h"
 
 #include "bytetape/cuda/optim/gradients.cuh"
@@ -19,16 +18,22 @@ struct CopySlot {
   std::int64_t size;
 };
 
-constexpr int lanes = 8, half = lanes / 2;  // eight elements of 16 bits are 16 bytes, of 32 bits 32 bytes
-
+/// Widens `size` elements, a multiple of four. A warp stores adjacent vectors of 16 bytes.
 template <class T>
-__device__ void widen_lanes(const T* from, float* to) {
-  const auto low = Packed<T, lanes>::load(from);
-  Packed<float, half> wide[2];
+__device__ void widen_vectors(const T* from, float* to, int size) {
+  constexpr int lanes = 4, step = block_size * lanes, at_once = 4;
+  for (int first = threadIdx.x * lanes; first < size; first += at_once * step) {
+    Packed<T, lanes> narrow[at_once];
 #pragma unroll
-  for (int k = 0; k < lanes; ++k) wide[k / half].values[k % half] = widened(low.values[k]);
-  wide[0].store(to);
-  wide[1].store(to + half);
+    for (int u = 0; u < at_once; ++u) narrow[u] = load<lanes>(from + min(first + u * step, size - lanes));
+#pragma unroll
+    for (int u = 0; u < at_once; ++u) {
+      Packed<float, lanes> wide;
+#pragma unroll
+      for (int k = 0; k < lanes; ++k) wide.values[k] = widened(narrow[u].values[k]);
+      if (first + u * step < size) wide.store(to + first + u * step);
+    }
+  }
 }
 
 template <class T, int most>
@@ -37,8 +42,8 @@ __global__ void __launch_bounds__(block_size)
   for_each_chunk(table, [&](const WidenSlot& slot, std::int64_t begin, std::int64_t size) {
     const T* from = static_cast<const T*>(slot.from) + begin;
     float* to = slot.to + begin;
-    const std::int64_t whole = is_aligned(from) & is_aligned(to) ? size / lanes * lanes : 0;
-    for (std::int64_t i = threadIdx.x * lanes; i < whole; i += block_size * lanes) widen_lanes(from + i, to + i);
+    const std::int64_t whole = is_aligned(from, 8) & is_aligned(to) ? size / 4 * 4 : 0;
+    widen_vectors(from, to, static_cast<int>(whole));
     for (std::int64_t i = whole + threadIdx.x; i < size; i += block_size) to[i] = widened(from[i]);
   });
 }
@@ -76,7 +81,7 @@ void widen_all(std::span<const ConstView> from, std::span<const View> to) {
   for_each_table_of<WidenSlot>(from, slot, [&](const auto& all) {
     with_table(all, [&](const auto& table, auto zero) {
       using T = decltype(zero);
-      if constexpr (sizeof(T) == 2) widen_kernel<T><<<table.blocks(), block_size, 0, stream>>>(table);
+      if constexpr (sizeof(T) == 2) widen_kernel<T><<<table.chunks, block_size, 0, stream>>>(table);
     });
   });
 }
