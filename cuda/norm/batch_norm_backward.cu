@@ -9,35 +9,42 @@
 namespace bytetape::cuda {
 namespace {
 
+/// The pixels that a thread loads at once. Evenly spaced ones take few registers.
+template <class T, Mask mask, class P>
+constexpr int sums_at_once = (is_kept<mask> ? 2 : 4) * (P::are_even && sizeof(T) < 8 ? 2 : 1);
+
 template <class T, int lanes, Mask mask, class P, class C = compute_t<T>>
 __global__ void __launch_bounds__(run_threads)
     gradient_sums_kernel(P pixels, BackwardImages<T> in, Normalise<T> normalise, Partials<C> partials,
                          Gradients<T> finish) {
-  constexpr bool are_few = P::are_even && sizeof(T) < 8;  // a pixel takes few registers
-  constexpr int at_once = (is_kept<mask> ? 2 : 4) * (are_few ? 2 : 1);
+  constexpr int at_once = sums_at_once<T, mask, P>;
   const std::int64_t c = first_channel<lanes>();
   PairSums<C, lanes> mine;  // sums of gy, and of gy * (x - mean)
-  if (c < pixels.channels) {
-    const auto numbers = normalise.template of<lanes>(c);
-    const Run run(partials.length, pixels.count);
-    for (std::int64_t p = run.first; p < run.end; p += at_once * run.step) {
-      Packed<T, lanes> x[at_once], gy[at_once], y[at_once], addend[at_once];
-      std::int64_t at[at_once][images<mask>];
+  if (c < pixels.channels && pixels.count > 0) {
+    Packed<T, lanes> x[at_once], gy[at_once], y[at_once], addend[at_once];
+    std::int64_t at[at_once][images<mask>];
+    const auto load_part = [&](const Part& part) {
 #pragma unroll
-      for (int u = 0; u < at_once; ++u) {  // past the end the last pixel: no load waits for a branch
-        pixels.find(min(p + u * run.step, run.end - 1), c, at[u]);
+      for (int u = 0; u < at_once; ++u) {  // a pixel in any case: no load waits for a branch
+        pixels.find(part.at(u), c, at[u]);
         x[u] = load<lanes>(in.x + at[u][0]);
-        gy[u] = load<lanes>(in.gy + at[u][1]);
-        if constexpr (is_by_y<mask>) y[u] = load<lanes>(in.y + at[u][3]);
-        if constexpr (is_of_sum<mask>) addend[u] = load<lanes>(in.addend + at[u][images<mask> - 1]);
+        gy[u] = is_kept<mask> ? load_last<lanes>(in.gy + at[u][1]) : load<lanes>(in.gy + at[u][1]);
+        if constexpr (is_by_y<mask>) y[u] = load_last<lanes>(in.y + at[u][3]);
+        if constexpr (is_of_sum<mask>) addend[u] = load_last<lanes>(in.addend + at[u][images<mask> - 1]);
       }
+    };
+    Run run(partials.deal);
+    Part part = run.take();
+    load_part(part);  // first, so that the pixels need not wait for the numbers
+    const auto numbers = normalise.template of<lanes>(c);
+    while (true) {
       keep_packed(x);
       keep_packed(gy);
       if constexpr (is_by_y<mask>) keep_packed(y);
       if constexpr (is_of_sum<mask>) keep_packed(addend);
 #pragma unroll
       for (int u = 0; u < at_once; ++u) {
-        if (p + u * run.step >= run.end) continue;
+        if (!part.has(u)) continue;
 #pragma unroll
         for (int k = 0; k < lanes; ++k) {
           const C v = widened(x[u].values[k]);
@@ -48,6 +55,9 @@ __global__ void __launch_bounds__(run_threads)
         }
         if constexpr (is_kept<mask>) gy[u].store(in.masked + at[u][2]);
       }
+      if (run.is_done()) break;
+      part = run.take();
+      load_part(part);
     }
   }
   finish_run(mine, partials, finish);
@@ -55,12 +65,14 @@ __global__ void __launch_bounds__(run_threads)
 
 template <class T, Mask mask>
 void launch_sums(const BatchNormBackwardArgs& a, const std::array<const ConstView*, images<mask>>& views,
-                 std::int64_t runs, const Partials<compute_t<T>>& partials, const Gradients<T>& finish) {
+                 std::int64_t runs, compute_t<T>* scratch, const Gradients<T>& finish) {
   const Pixels<images<mask>> pixels(views);
   const BackwardImages<T> in{a.x.as<T>(), a.gy.as<T>(), a.y.as<T>(), a.addend.as<T>(), a.masked.as<T>()};
   with_lanes<T>(pixels, views, [&](auto lanes, const auto& found) {
     const Tiles tiles(pixels, lanes, run_threads, widest_run<lanes>);
     const dim3 blocks(tiles.count, static_cast<unsigned>(runs));
+    const Deal deal(pixels.count, runs, tiles.threads.y, sums_at_once<T, mask, std::decay_t<decltype(found)>>);
+    const Partials<compute_t<T>> partials(scratch, runs, pixels.channels, deal, a.x.device);
     gradient_sums_kernel<T, lanes, mask>
         <<<blocks, tiles.threads, 0, stream_of(a.x.device)>>>(found, in, Normalise<T>(a), partials, finish);
   });
@@ -70,10 +82,8 @@ void launch_sums(const BatchNormBackwardArgs& a, const std::array<const ConstVie
 /// Computes the sums of each channel, from them gw and gb, and the slopes and offsets unless null.
 template <class T>
 void gradient_sums(const BatchNormBackwardArgs& a, std::int64_t runs, compute_t<T>* slopes, compute_t<T>* scratch) {
-  const std::int64_t channels = a.x.shape[1], count = channels == 0 ? 0 : a.x.numel() / channels;
-  const Partials<compute_t<T>> partials(scratch, runs, channels, count, a.x.device);
   const Gradients<T> finish(a, slopes);
-  with_mask(a, [&](auto mask, const auto&... views) { launch_sums<T, mask>(a, {&views...}, runs, partials, finish); });
+  with_mask(a, [&](auto mask, const auto&... views) { launch_sums<T, mask>(a, {&views...}, runs, scratch, finish); });
 }
 
 /// Computes gx = gy scale, for constant statistics.

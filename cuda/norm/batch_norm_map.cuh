@@ -16,20 +16,38 @@ constexpr int map_blocks = 4;
 
 template <class T, int lanes, class F, class P>
 __global__ void __launch_bounds__(block_size, map_blocks) map_kernel(F f, P pixels, T* y, MapInputs<T, F::inputs> x) {
-  const std::int64_t c = first_channel<lanes>();
-  if (c >= pixels.channels) return;
-  const auto numbers = f.template of<lanes>(c);
-  for (std::int64_t p = blockIdx.y * blockDim.y + threadIdx.y; p < pixels.count; p += gridDim.y * blockDim.y) {
-    std::int64_t at[F::inputs + 1];
-    pixels.find(p, c, at);
-    Packed<T, lanes> values[F::inputs], out;
-    for (int i = 0; i < F::inputs; ++i) values[i] = cuda::load<lanes>(x.data[i] + at[i + 1]);
-    for (int k = 0; k < lanes; ++k) {
-      compute_t<T> operands[F::inputs];
-      for (int i = 0; i < F::inputs; ++i) operands[i] = widened(values[i].values[k]);
-      out.values[k] = narrowed<T>(f(numbers, k, operands));
+  // Pixels of a thread; more would fill its registers.
+  constexpr int at_once = P::are_even && (F::inputs == 1 || sizeof(T) == 4) ? 2 : 1;
+  const std::int64_t c = first_channel<lanes>(), step = gridDim.y * blockDim.y;
+  std::int64_t at[at_once][F::inputs + 1], p = blockIdx.y * blockDim.y + threadIdx.y;
+  if (c >= pixels.channels || p >= pixels.count) return;
+  Packed<T, lanes> values[at_once][F::inputs];
+  const auto load_pixels = [&] {
+#pragma unroll
+    for (int u = 0; u < at_once; ++u) {
+      pixels.find(u == 0 ? p : min(p + u * step, pixels.count - 1), c, at[u]);
+      for (int i = 0; i < F::inputs; ++i) values[u][i] = load_last<lanes>(x.data[i] + at[u][i + 1]);
     }
-    out.store(y + at[0]);
+  };
+  load_pixels();  // first, so that the pixels need not wait for the numbers
+  const auto numbers = f.template of<lanes>(c);
+  while (true) {
+#pragma unroll
+    for (int u = 0; u < at_once; ++u) keep_packed(values[u]);
+#pragma unroll
+    for (int u = 0; u < at_once; ++u) {
+      if (u > 0 && p + u * step >= pixels.count) continue;
+      Packed<T, lanes> out;
+      for (int k = 0; k < lanes; ++k) {
+        compute_t<T> operands[F::inputs];
+        for (int i = 0; i < F::inputs; ++i) operands[i] = widened(values[u][i].values[k]);
+        out.values[k] = narrowed<T>(f(numbers, k, operands));
+      }
+      out.store(y + at[u][0]);
+    }
+    p += at_once * step;
+    if (p >= pixels.count) break;
+    load_pixels();
   }
 }
 

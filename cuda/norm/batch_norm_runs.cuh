@@ -1,7 +1,10 @@
 #pragma once
-// Sums over pixels. The pixels are cut into runs with a block each, which leave two numbers for each channel. The last
+// Sums over pixels. The pixels are dealt to runs with a block each, which leave two numbers for each channel. The last
 // of the blocks that share channels combines these numbers in the order of the runs. If there is only one run, its
 // numbers are the result.
+//
+// All runs start at the image's end and proceed to its beginning together. The end of an image that a kernel has just
+// written is in the L2 cache then, and later its beginning, for the kernel that reads the image next.
 #include "bytetape/cuda/norm/batch_norm.cuh"
 #include "bytetape/cuda/norm/batch_norm.h"
 #include "bytetape/cuda/runtime/arrivals.cuh"
@@ -13,27 +16,65 @@ namespace bytetape::cuda {
 template <int lanes>
 constexpr int widest_run = lanes > 1 ? 8 : 32;
 
-/// The pixels of this block's run. A thread takes every blockDim.y-th from its first one on.
-struct Run {
-  std::int64_t first, end, step;
-  __device__ Run(std::int64_t length, std::int64_t pixels)
-      : first(blockIdx.y * length + threadIdx.y), end(min(blockIdx.y * length + length, pixels)), step(blockDim.y) {}
+/// How the pixels of an image are dealt to runs: in parts of some pixels for each thread, and the rest in one share for
+/// each run. Shares of the last runs may be smaller.
+struct Deal {
+  std::int64_t pixels, rest;
+  std::int64_t of_run, part, share;  // pixels of a run in whole parts, in one of them, and in its share
+  std::int64_t runs_part;            // pixels in one part of all runs
+
+  Deal(std::int64_t pixels, std::int64_t runs, unsigned rows, int pixels_of_thread)
+      : pixels(pixels), part(std::int64_t{rows} * pixels_of_thread), runs_part(runs * part) {
+    rest = pixels % runs_part;
+    of_run = pixels / runs_part * part;
+    share = (rest + runs - 1) / runs;
+  }
+  __device__ std::int64_t pixels_of(std::int64_t run) const {
+    return of_run + max(std::int64_t{0}, min(rest - run * share, share));
+  }
+};
+
+/// Pixels of a thread: every blockDim.y-th, from `first` down to `last`. There are none if `first` is less.
+struct Part {
+  std::int64_t first, last;
+  __device__ bool has(int u) const { return first - std::int64_t{u} * blockDim.y >= last; }
+  /// Pixel number u, or the last one of the block if there are fewer.
+  __device__ std::int64_t at(int u) const { return max(first - std::int64_t{u} * blockDim.y, last); }
+};
+
+/// Takes the pixels of this block's run, part by part.
+class Run {
+ public:
+  __device__ explicit Run(const Deal& deal) : deal_(deal), left_(deal.pixels) {}
+  /// Whether the next part is whole.
+  __device__ bool is_whole() const { return left_ >= deal_.runs_part; }
+  __device__ bool is_done() const { return left_ == 0; }
+  __device__ Part take() {
+    const std::int64_t all = min(left_, deal_.runs_part), mine = is_whole() ? deal_.part : deal_.share;
+    const std::int64_t end = left_ - blockIdx.y * mine;  // of the block
+    const Part part{end - 1 - threadIdx.y, max(end - mine, left_ - all)};
+    left_ -= all;
+    return part;
+  }
+
+ private:
+  const Deal& deal_;
+  std::int64_t left_;  // for all runs
 };
 
 /// Two numbers for each run and channel. `data` is null if there is one run.
 template <class C>
 struct Partials {
   C* data;
-  std::int64_t channels, pixels, length;  // pixels in all, and of a run
-  unsigned* arrivals;                     // counters of the blocks that share channels
+  std::int64_t channels;
+  Deal deal;
+  unsigned* arrivals;  // counters of the blocks that share channels
 
-  Partials(void* data, std::int64_t runs, std::int64_t channels, std::int64_t pixels, Device device)
+  Partials(void* data, std::int64_t runs, std::int64_t channels, const Deal& deal, Device device)
       : data(runs > 1 ? static_cast<C*>(data) : nullptr),
         channels(channels),
-        pixels(pixels),
-        length((pixels + runs - 1) / runs),
+        deal(deal),
         arrivals(runs > 1 ? cuda::arrivals(device) : nullptr) {}
-  __device__ C pixels_of(std::int64_t run) const { return static_cast<C>(min(length, pixels - run * length)); }
   __device__ C* at(std::int64_t run, int which, std::int64_t c) const {
     return data + (2 * run + which) * channels + c;
   }
@@ -134,7 +175,7 @@ __device__ void finish_channels(const Partials<C>& partials, std::int64_t runs, 
       const auto first = load<width>(partials.at(run + u * step, 0, c));
       const auto second = load<width>(partials.at(run + u * step, 1, c));
       for (int k = 0; k < width; ++k) of_runs[u].first(k) = first.values[k], of_runs[u].second(k) = second.values[k];
-      of_runs[u].set_count(partials.pixels_of(run + u * step));
+      of_runs[u].set_count(static_cast<C>(partials.deal.pixels_of(run + u * step)));
     }
 #pragma unroll
     for (int u = 0; u < at_once; ++u) mine.merge(of_runs[u]);

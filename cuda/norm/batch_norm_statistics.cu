@@ -6,37 +6,39 @@
 namespace bytetape::cuda {
 namespace {
 
-/// Adds up to `at_once` pixels from p on, `step` apart. If `full`, all of them are before `end`.
-template <bool full, int at_once, class T, int lanes, class P, class C = compute_t<T>>
-__device__ void add_pixels(Moments<C, lanes>& to, const P& pixels, const T* x, std::int64_t c, const C (&pivot)[lanes],
-                           std::int64_t p, const Run& run) {
+constexpr int at_once = 8;  // pixels of a thread
+
+/// Adds the pixels of a part. If `full`, it has at_once pixels for each thread.
+template <bool full, class T, int lanes, class P, class C = compute_t<T>>
+__device__ void add_pixels(Moments<C, lanes>& to, const P& pixels, const T* x, std::int64_t c,
+                           const Packed<T, lanes>& pivot, const Part& part) {
+  constexpr bool is_wide = sizeof(C) > sizeof(T);  // then differences from the pivot are no more exact than pixels
   Packed<T, lanes> values[at_once];
   int n = 0;
 #pragma unroll
   for (int u = 0; u < at_once; ++u) {
-    if (!full && p + u * run.step >= run.end) break;
     std::int64_t at[1];
-    pixels.find(p + u * run.step, c, at);
+    pixels.find(full ? part.first - std::int64_t{u} * blockDim.y : part.at(u), c, at);
     values[u] = load<lanes>(x + at[0]);
-    n = u + 1;
+    n += part.has(u);
   }
   const C share = full ? C(1) / at_once : C(1) / static_cast<C>(n);
   Moments<C, lanes> here;
   here.count() = static_cast<C>(full ? at_once : n);
 #pragma unroll
   for (int k = 0; k < lanes; ++k) {
-    C sum = 0, m2 = 0;
+    const C offset = is_wide ? C(0) : widened(pivot.values[k]);
+    C mean = 0, m2 = 0;
 #pragma unroll
     for (int u = 0; u < at_once; ++u)
-      if (full || u < n) sum += widened(values[u].values[k]) - pivot[k];
-    const C mean = sum * share;
+      if (full || u < n) mean = ::fma(widened(values[u].values[k]) - offset, share, mean);
 #pragma unroll
     for (int u = 0; u < at_once; ++u)
       if (full || u < n) {
-        const C distance = widened(values[u].values[k]) - pivot[k] - mean;
+        const C distance = widened(values[u].values[k]) - offset - mean;
         m2 += distance * distance;
       }
-    here.first(k) = mean;
+    here.first(k) = is_wide ? mean - widened(pivot.values[k]) : mean;
     here.second(k) = m2;
   }
   to.merge(here);
@@ -46,20 +48,15 @@ __device__ void add_pixels(Moments<C, lanes>& to, const P& pixels, const T* x, s
 template <class T, int lanes, class P, class C = compute_t<T>>
 __global__ void __launch_bounds__(run_threads)
     moments_kernel(P pixels, const T* x, Partials<C> partials, Statistics<T> finish) {
-  constexpr int at_once = 8;
   const std::int64_t c = first_channel<lanes>();
   Moments<C, lanes> mine;
   if (c < pixels.channels) {
     std::int64_t at[1];
     pixels.find(0, c, at);
-    const auto first = load<lanes>(x + at[0]);
-    C pivot[lanes];
-    for (int k = 0; k < lanes; ++k) pivot[k] = widened(first.values[k]);
-    const Run run(partials.length, pixels.count);
-    std::int64_t p = run.first;
-    for (; p + (at_once - 1) * run.step < run.end; p += at_once * run.step)
-      add_pixels<true, at_once>(mine, pixels, x, c, pivot, p, run);
-    if (p < run.end) add_pixels<false, at_once>(mine, pixels, x, c, pivot, p, run);
+    const auto pivot = load<lanes>(x + at[0]);
+    Run run(partials.deal);
+    while (run.is_whole()) add_pixels<true>(mine, pixels, x, c, pivot, run.take());
+    if (const Part rest = run.take(); rest.has(0)) add_pixels<false>(mine, pixels, x, c, pivot, rest);
   }
   finish_run(mine, partials, finish);
 }
@@ -73,11 +70,12 @@ void batch_norm_statistics(const BatchNormStatisticsArgs& a, const Plan& plan, W
     using T = decltype(zero);
     using C = compute_t<T>;
     const Pixels<1> pixels({&a.x});
-    const Partials<C> partials(ws.data, plan.algorithm, pixels.channels, pixels.count, a.x.device);
     const Statistics<T> finish(a, pixels.count);
     with_lanes<T, 1>(pixels, {&a.x}, [&](auto lanes, const auto& found) {
       const Tiles tiles(pixels, lanes, run_threads, widest_run<lanes>);
       const dim3 blocks(tiles.count, static_cast<unsigned>(plan.algorithm));
+      const Deal deal(pixels.count, plan.algorithm, tiles.threads.y, at_once);
+      const Partials<C> partials(ws.data, plan.algorithm, pixels.channels, deal, a.x.device);
       moments_kernel<T, lanes><<<blocks, tiles.threads, 0, stream>>>(found, a.x.as<T>(), partials, finish);
     });
     check_launch();

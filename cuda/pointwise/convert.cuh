@@ -67,4 +67,20 @@ __device__ Packed<T, n> load(const T* from) {
   return Packed<T, n>::load(from);
 }
 
+/// The same. The L2 cache evicts these elements before others, as they are not read again soon.
+template <int n, class T>
+__device__ Packed<T, n> load_last(const T* from) {
+  if constexpr (sizeof(Packed<T, n>) == 16)
+    return std::bit_cast<Packed<T, n>>(__ldcs(reinterpret_cast<const uint4*>(from)));
+  else
+    return load<n>(from);
+}
+template <class T, int n>
+__device__ void store_last(const Packed<T, n>& x, T* to) {
+  if constexpr (sizeof(x) == 16)
+    __stcs(reinterpret_cast<uint4*>(to), std::bit_cast<uint4>(x));
+  else
+    x.store(to);
+}
+
 }  // namespace bytetape::cuda
