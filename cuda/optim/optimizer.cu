@@ -190,15 +190,15 @@ struct Batch {
 /// Writes n elements of an autocast copy.
 template <class Shadow, int n, class T>
 __device__ void write_shadow(void* shadow, std::int64_t i, const T (&x)[n]) {
-  detail::Lanes<Shadow, n> narrow;
+  Packed<Shadow, n> narrow;
   for (int k = 0; k < n; ++k) narrow.values[k] = narrowed<Shadow>(x[k]);
-  *reinterpret_cast<detail::Lanes<Shadow, n>*>(static_cast<Shadow*>(shadow) + i) = narrow;
+  narrow.store(static_cast<Shadow*>(shadow) + i);
 }
 
 /// Reads n elements of type G of a gradient.
 template <class G, int n, class C>
 __device__ void read_gradient(const void* gradient, std::int64_t i, C (&wide)[n]) {
-  const auto g = *reinterpret_cast<const detail::Lanes<G, n>*>(static_cast<const G*>(gradient) + i);
+  const auto g = load_last<n>(static_cast<const G*>(gradient) + i);
   for (int k = 0; k < n; ++k) wide[k] = widened(g.values[k]);
 }
 
@@ -208,13 +208,12 @@ template <int lanes, class Rule, class Slot>
 __device__ void update(const Rule& rule, const Slot& slot, std::int64_t begin, std::int64_t end, unsigned skips) {
   using T = typename Rule::Element;
   using C = compute_t<T>;
-  using Vector = detail::Lanes<T, lanes>;
   constexpr int states = Rule::states;
   for (std::int64_t i = begin + threadIdx.x * lanes; i + lanes <= end; i += block_size * lanes) {
-    auto x = *reinterpret_cast<const Vector*>(slot.parameter + i);
-    Vector state[Rule::room]{};
+    auto x = load_last<lanes>(slot.parameter + i);
+    Packed<T, lanes> state[Rule::room]{};
     for (int s = 0; s < states; ++s)
-      if (slot.states[s]) state[s] = *reinterpret_cast<const Vector*>(slot.states[s] + i);
+      if (slot.states[s]) state[s] = load_last<lanes>(slot.states[s] + i);
     C gradient[lanes];  // last, because the other loads need not wait for its type
     if (std::is_same_v<T, float> && slot.gradient_dtype == DType::bf16)
       read_gradient<BFloat16>(slot.gradient, i, gradient);
@@ -230,8 +229,8 @@ __device__ void update(const Rule& rule, const Slot& slot, std::int64_t begin, s
     }
     if (skips) return;
     for (int s = 0; s < states; ++s)
-      if (slot.states[s]) *reinterpret_cast<Vector*>(slot.states[s] + i) = state[s];
-    *reinterpret_cast<Vector*>(slot.parameter + i) = x;
+      if (slot.states[s]) store_last(state[s], slot.states[s] + i);
+    x.store(slot.parameter + i);
     if constexpr (std::is_same_v<T, float>)
       if (slot.shadow)
         slot.is_shadow_f16 ? write_shadow<Half>(slot.shadow, i, x.values)
@@ -268,11 +267,12 @@ __global__ void __launch_bounds__(block_size) update_kernel(const __grid_constan
   const unsigned is_pending = batch.answer.skips();
   unsigned skips = is_pending;
   if (batch.found_inf) skips |= *batch.found_inf != 0;
-  const int at = slot_of(batch.first, batch.count, blockIdx.x);
+  // The last gradients come first: often they were written last, and are in the L2 cache.
+  const unsigned block = gridDim.x - 1 - blockIdx.x;
+  const int at = slot_of(batch.first, batch.count, block);
   const auto& slot = batch.slots[at];
   const Rule rule(step_params_of(batch, slot));
-  const std::int64_t begin = (blockIdx.x - batch.first[at]) * batch.chunk,
-                     end = std::min(begin + batch.chunk, slot.size);
+  const std::int64_t begin = (block - batch.first[at]) * batch.chunk, end = std::min(begin + batch.chunk, slot.size);
   constexpr int lanes = 16 / sizeof(typename Rule::Element);
   const std::int64_t whole = packs<Rule>(slot) ? begin + (end - begin) / lanes * lanes : begin;
   update<lanes>(rule, slot, begin, whole, skips);
