@@ -12,7 +12,8 @@ constexpr int at_once = 8;  // pixels of a thread
 template <bool full, class T, int lanes, class P, class C = compute_t<T>>
 __device__ void add_pixels(Moments<C, lanes>& to, const P& pixels, const T* x, std::int64_t c,
                            const Packed<T, lanes>& pivot, const Part& part) {
-  constexpr bool is_wide = sizeof(C) > sizeof(T);  // then differences from the pivot are no more exact than pixels
+  // Eighths of 16-bit numbers add up well without the pivot, and equal ones exactly.
+  constexpr bool needs_pivot = !full || sizeof(C) == sizeof(T);
   Packed<T, lanes> values[at_once];
   int n = 0;
 #pragma unroll
@@ -27,7 +28,7 @@ __device__ void add_pixels(Moments<C, lanes>& to, const P& pixels, const T* x, s
   here.count() = static_cast<C>(full ? at_once : n);
 #pragma unroll
   for (int k = 0; k < lanes; ++k) {
-    const C offset = is_wide ? C(0) : widened(pivot.values[k]);
+    const C offset = needs_pivot ? widened(pivot.values[k]) : C(0);
     C mean = 0, m2 = 0;
 #pragma unroll
     for (int u = 0; u < at_once; ++u)
@@ -38,7 +39,7 @@ __device__ void add_pixels(Moments<C, lanes>& to, const P& pixels, const T* x, s
         const C distance = widened(values[u].values[k]) - offset - mean;
         m2 += distance * distance;
       }
-    here.first(k) = is_wide ? mean - widened(pivot.values[k]) : mean;
+    here.first(k) = needs_pivot ? mean : mean - widened(pivot.values[k]);
     here.second(k) = m2;
   }
   to.merge(here);

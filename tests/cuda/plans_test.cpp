@@ -371,6 +371,7 @@ TEST(BatchNormPlan, HoldsSmallImagesInRegisters) {
   EXPECT_FALSE(tiles(128, 128, 16));
   EXPECT_FALSE(tiles(512, 512, 4));
   EXPECT_EQ(numbers(*tiles(2, 8, 1)), (Numbers{1, 1, 1, 4})) << "a vector of channels";
+  EXPECT_FALSE(held_tiles(256 / 8, 128 * 8 * 8, 4)) << "eight pixels a thread";
   EXPECT_FALSE(tiles(128, 48, 4)) << "four threads do not divide six vectors";
   for (std::int64_t vectors = 1; vectors <= 300; ++vectors)
     for (const std::int64_t pixels : {2, 300, 1000, 2048, 2049, 8192, 8193})

@@ -95,6 +95,29 @@ class CudaHeldBatchNorm : public GpuTest {
     return results;
   }
 
+  /// Compares with the CPU in f64, and with a second run bit by bit.
+  static void expect_agreement(const Shape& shape, const Variant& v, std::initializer_list<DType> dtypes) {
+    SCOPED_TRACE(detail::concat(shape, ", ", v));
+    const auto random = [&](const Shape& of) { return to(random_tensor(of, DType::bf16), DType::f64); };
+    std::vector<Tensor> tensors{random(shape) * 2 + 3, random({shape[1]}), random({shape[1]})};
+    if (v.has_residual) tensors.push_back(random(shape));
+    tensors.push_back(random(shape));
+    for (const DType dtype : dtypes) {
+      SCOPED_TRACE(dtype);
+      for (Tensor& t : tensors)
+        if (t.rank() == 4) t = to(to(t, dtype), DType::f64);
+      const std::vector<Tensor> expected = train(v, tensors, Device::cpu(), DType::f64),
+                                found = train(v, tensors, gpu, dtype), again = train(v, tensors, gpu, dtype);
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        SCOPED_TRACE(detail::concat("result ", i));
+        EXPECT_EQ(found[i].to_vector<double>(), again[i].to_vector<double>());
+        // Compares norms over all elements, as rounding moves a few across ReLU's kink.
+        const Tensor error = norm(to(found[i], Device::cpu(), DType::f64) - expected[i]) / norm(expected[i]);
+        EXPECT_LT(error.item<double>(), dtype == DType::f32 ? 2e-3 : 2e-2);
+      }
+    }
+  }
+
  private:
   static Tensor image(const Tensor& x, bool is_slice) {
     return is_slice ? narrow(channels_last(cat({x, x}, 1)), 1, x.size(1), x.size(1)) : channels_last(x);
@@ -115,27 +138,25 @@ TEST_F(CudaHeldBatchNorm, AgreesWithTheCpu) {
                               {.activation = Activation::none},
                               {.activation = Activation::none, .is_slice = true}};
   for (const Shape& shape : shapes)
-    for (const Variant& v : variants) {
-      SCOPED_TRACE(detail::concat(shape, ", ", v));
-      const auto random = [&](const Shape& of) { return to(random_tensor(of, DType::bf16), DType::f64); };
-      std::vector<Tensor> tensors{random(shape) * 2 + 3, random({shape[1]}), random({shape[1]})};
-      if (v.has_residual) tensors.push_back(random(shape));
-      tensors.push_back(random(shape));
-      for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
-        SCOPED_TRACE(dtype);
-        for (Tensor& t : tensors)
-          if (t.rank() == 4) t = to(to(t, dtype), DType::f64);
-        const std::vector<Tensor> expected = train(v, tensors, Device::cpu(), DType::f64),
-                                  found = train(v, tensors, gpu, dtype), again = train(v, tensors, gpu, dtype);
-        for (std::size_t i = 0; i < expected.size(); ++i) {
-          SCOPED_TRACE(detail::concat("result ", i));
-          EXPECT_EQ(found[i].to_vector<double>(), again[i].to_vector<double>());
-          // Compares norms over all elements, as rounding moves a few across ReLU's kink.
-          const Tensor error = norm(to(found[i], Device::cpu(), DType::f64) - expected[i]) / norm(expected[i]);
-          EXPECT_LT(error.item<double>(), dtype == DType::f32 ? 2e-3 : 2e-2);
-        }
-      }
-    }
+    for (const Variant& v : variants) expect_agreement(shape, v, {DType::f32, DType::bf16, DType::f16});
+}
+
+// Each block takes whole parts of these, and then a share of the rest that is less than a row of its threads.
+TEST_F(CudaHeldBatchNorm, LargerImagesAgreeWithTheCpu) {
+  for (const Variant& v : {Variant{}, Variant{.has_residual = true, .in_two_parts = true}})
+    expect_agreement({67, 64, 32, 32}, v, {DType::f32, DType::bf16});
+}
+
+// Sums of such numbers are beyond f32.
+TEST_F(CudaHeldBatchNorm, ChannelsOfOneValueHaveNoVariance) {
+  const NoGrad no_grad;
+  for (const Shape& shape : {Shape{8, 64, 4, 4}, Shape{9, 64, 31, 31}, Shape{67, 64, 32, 32}}) {
+    const Tensor x = channels_last(full(shape, 3e38, DType::bf16, gpu)), var = zeros({64}, DType::f32, gpu);
+    const Tensor mean = zeros_like(var), y = batch_norm(x, {}, {}, mean, var, true, 1);
+    EXPECT_EQ(max(abs(y)).item<double>(), 0) << shape;
+    EXPECT_EQ(max(abs(var)).item<double>(), 0) << shape;
+    EXPECT_EQ(min(mean).item<double>(), x.to_vector<double>()[0]) << shape;
+  }
 }
 
 }  // namespace
