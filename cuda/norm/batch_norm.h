@@ -26,7 +26,8 @@ inline constexpr int widest_held = 8;        ///< threads side by side
 inline constexpr int most_held_blocks = 64;  ///< blocks of a launch; each fills a multiprocessor
 /// Threads of a block. Few large blocks leave little to combine.
 inline constexpr int run_threads = 512;
-/// Returns the arrangement for `pixels` pixels of `vectors` times 16 bytes, if one launch can hold them.
+/// Returns the arrangement for `pixels` pixels of `vectors` times 16 bytes, if one launch can hold them with 4 pixels a
+/// thread, or 8 if that is the most.
 std::optional<HeldTiles> held_tiles(std::int64_t vectors, std::int64_t pixels, int most_per_thread = 8);
 /// Whether backward needs a first pass, for sums over each channel.
 bool has_sums(const BatchNormBackwardArgs& args);

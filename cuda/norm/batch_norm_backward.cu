@@ -28,9 +28,9 @@ __global__ void __launch_bounds__(run_threads)
       for (int u = 0; u < at_once; ++u) {  // a pixel in any case: no load waits for a branch
         pixels.find(part.at(u), c, at[u]);
         x[u] = load<lanes>(in.x + at[u][0]);
-        gy[u] = is_kept<mask> ? load_last<lanes>(in.gy + at[u][1]) : load<lanes>(in.gy + at[u][1]);
-        if constexpr (is_by_y<mask>) y[u] = load_last<lanes>(in.y + at[u][3]);
-        if constexpr (is_of_sum<mask>) addend[u] = load_last<lanes>(in.addend + at[u][images<mask> - 1]);
+        gy[u] = is_kept<mask> ? load_once<lanes>(in.gy + at[u][1]) : load<lanes>(in.gy + at[u][1]);
+        if constexpr (is_by_y<mask>) y[u] = load_once<lanes>(in.y + at[u][3]);
+        if constexpr (is_of_sum<mask>) addend[u] = load_once<lanes>(in.addend + at[u][images<mask> - 1]);
       }
     };
     Run run(partials.deal);

@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(block_size, map_blocks) map_kernel(F f, P pixe
 #pragma unroll
     for (int u = 0; u < at_once; ++u) {
       pixels.find(u == 0 ? p : min(p + u * step, pixels.count - 1), c, at[u]);
-      for (int i = 0; i < F::inputs; ++i) values[u][i] = load_last<lanes>(x.data[i] + at[u][i + 1]);
+      for (int i = 0; i < F::inputs; ++i) values[u][i] = load_once<lanes>(x.data[i] + at[u][i + 1]);
     }
   };
   load_pixels();  // first, so that the pixels need not wait for the numbers

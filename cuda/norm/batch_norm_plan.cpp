@@ -7,7 +7,7 @@
 namespace bytetape::cuda {
 namespace {
 
-/// Returns the number of runs into which the pixels of x are cut. Each run gives two numbers per channel. The shape
+/// Returns the number of runs to which the pixels of x are dealt. Each run gives two numbers per channel. The shape
 /// alone decides, so that memory does not depend on the device or on addresses.
 std::int64_t run_count(const ConstView& x) {
   const std::int64_t channels = x.shape[1], pixels = x.shape[0] * x.shape[2] * x.shape[3];

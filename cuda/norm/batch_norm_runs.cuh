@@ -3,8 +3,8 @@
 // of the blocks that share channels combines these numbers in the order of the runs. If there is only one run, its
 // numbers are the result.
 //
-// All runs start at the image's end and proceed to its beginning together. The end of an image that a kernel has just
-// written is in the L2 cache then, and later its beginning, for the kernel that reads the image next.
+// All runs go from the image's end to its beginning together. A kernel that has just written the image leaves its end
+// in the L2 cache. The runs leave its beginning there, for the next reader.
 #include "bytetape/cuda/norm/batch_norm.cuh"
 #include "bytetape/cuda/norm/batch_norm.h"
 #include "bytetape/cuda/runtime/arrivals.cuh"
@@ -34,11 +34,11 @@ struct Deal {
   }
 };
 
-/// Pixels of a thread: every blockDim.y-th, from `first` down to `last`. There are none if `first` is less.
+/// Pixels of a thread: every blockDim.y-th from `first` down, none below `last`.
 struct Part {
   std::int64_t first, last;
   __device__ bool has(int u) const { return first - std::int64_t{u} * blockDim.y >= last; }
-  /// Pixel number u, or the last one of the block if there are fewer.
+  /// Pixel number u, or `last` if there are fewer, which is in the image in any case.
   __device__ std::int64_t at(int u) const { return max(first - std::int64_t{u} * blockDim.y, last); }
 };
 
@@ -59,7 +59,7 @@ class Run {
 
  private:
   const Deal& deal_;
-  std::int64_t left_;  // for all runs
+  std::int64_t left_;  // pixels that no run has taken yet
 };
 
 /// Two numbers for each run and channel. `data` is null if there is one run.

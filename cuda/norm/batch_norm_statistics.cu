@@ -6,7 +6,8 @@
 namespace bytetape::cuda {
 namespace {
 
-constexpr int at_once = 8;  // pixels of a thread
+constexpr int at_once = 8;  // pixels of a thread in a part
+static_assert(std::has_single_bit(unsigned{at_once}));
 
 /// Adds the pixels of a part. If `full`, it has at_once pixels for each thread.
 template <bool full, class T, int lanes, class P, class C = compute_t<T>>

@@ -192,13 +192,13 @@ template <class Shadow, int n, class T>
 __device__ void write_shadow(void* shadow, std::int64_t i, const T (&x)[n]) {
   Packed<Shadow, n> narrow;
   for (int k = 0; k < n; ++k) narrow.values[k] = narrowed<Shadow>(x[k]);
-  narrow.store(static_cast<Shadow*>(shadow) + i);
+  store_whole(narrow, static_cast<Shadow*>(shadow) + i);
 }
 
 /// Reads n elements of type G of a gradient.
 template <class G, int n, class C>
 __device__ void read_gradient(const void* gradient, std::int64_t i, C (&wide)[n]) {
-  const auto g = load_last<n>(static_cast<const G*>(gradient) + i);
+  const auto g = load<n>(static_cast<const G*>(gradient) + i);
   for (int k = 0; k < n; ++k) wide[k] = widened(g.values[k]);
 }
 
@@ -210,10 +210,10 @@ __device__ void update(const Rule& rule, const Slot& slot, std::int64_t begin, s
   using C = compute_t<T>;
   constexpr int states = Rule::states;
   for (std::int64_t i = begin + threadIdx.x * lanes; i + lanes <= end; i += block_size * lanes) {
-    auto x = load_last<lanes>(slot.parameter + i);
+    auto x = load_once<lanes>(slot.parameter + i);
     Packed<T, lanes> state[Rule::room]{};
     for (int s = 0; s < states; ++s)
-      if (slot.states[s]) state[s] = load_last<lanes>(slot.states[s] + i);
+      if (slot.states[s]) state[s] = load_once<lanes>(slot.states[s] + i);
     C gradient[lanes];  // last, because the other loads need not wait for its type
     if (std::is_same_v<T, float> && slot.gradient_dtype == DType::bf16)
       read_gradient<BFloat16>(slot.gradient, i, gradient);
@@ -229,8 +229,8 @@ __device__ void update(const Rule& rule, const Slot& slot, std::int64_t begin, s
     }
     if (skips) return;
     for (int s = 0; s < states; ++s)
-      if (slot.states[s]) store_last(state[s], slot.states[s] + i);
-    x.store(slot.parameter + i);
+      if (slot.states[s]) store_once(state[s], slot.states[s] + i);
+    store_whole(x, slot.parameter + i);
     if constexpr (std::is_same_v<T, float>)
       if (slot.shadow)
         slot.is_shadow_f16 ? write_shadow<Half>(slot.shadow, i, x.values)
@@ -267,12 +267,11 @@ __global__ void __launch_bounds__(block_size) update_kernel(const __grid_constan
   const unsigned is_pending = batch.answer.skips();
   unsigned skips = is_pending;
   if (batch.found_inf) skips |= *batch.found_inf != 0;
-  // The last gradients come first: often they were written last, and are in the L2 cache.
-  const unsigned block = gridDim.x - 1 - blockIdx.x;
-  const int at = slot_of(batch.first, batch.count, block);
+  const int at = slot_of(batch.first, batch.count, blockIdx.x);
   const auto& slot = batch.slots[at];
   const Rule rule(step_params_of(batch, slot));
-  const std::int64_t begin = (block - batch.first[at]) * batch.chunk, end = std::min(begin + batch.chunk, slot.size);
+  const std::int64_t begin = (blockIdx.x - batch.first[at]) * batch.chunk,
+                     end = std::min(begin + batch.chunk, slot.size);
   constexpr int lanes = 16 / sizeof(typename Rule::Element);
   const std::int64_t whole = packs<Rule>(slot) ? begin + (end - begin) / lanes * lanes : begin;
   update<lanes>(rule, slot, begin, whole, skips);

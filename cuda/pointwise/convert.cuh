@@ -67,18 +67,29 @@ __device__ Packed<T, n> load(const T* from) {
   return Packed<T, n>::load(from);
 }
 
-/// The same. The L2 cache evicts these elements before others, as they are not read again soon.
+/// As load(). The L2 cache evicts vectors of 16 bytes before others, as nobody reads them again soon.
 template <int n, class T>
-__device__ Packed<T, n> load_last(const T* from) {
+__device__ Packed<T, n> load_once(const T* from) {
   if constexpr (sizeof(Packed<T, n>) == 16)
     return std::bit_cast<Packed<T, n>>(__ldcs(reinterpret_cast<const uint4*>(from)));
   else
     return load<n>(from);
 }
+/// As x.store(to), with the L2 cache as after load_once().
 template <class T, int n>
-__device__ void store_last(const Packed<T, n>& x, T* to) {
+__device__ void store_once(const Packed<T, n>& x, T* to) {
   if constexpr (sizeof(x) == 16)
     __stcs(reinterpret_cast<uint4*>(to), std::bit_cast<uint4>(x));
+  else
+    x.store(to);
+}
+/// As x.store(to), with one instruction for 8 or 16 bytes. The compiler splits some stores.
+template <class T, int n>
+__device__ void store_whole(const Packed<T, n>& x, T* to) {
+  if constexpr (sizeof(x) == 16)
+    __stwb(reinterpret_cast<uint4*>(to), std::bit_cast<uint4>(x));
+  else if constexpr (sizeof(x) == 8)
+    __stwb(reinterpret_cast<uint2*>(to), std::bit_cast<uint2>(x));
   else
     x.store(to);
 }

@@ -74,7 +74,7 @@ std::ostream& operator<<(std::ostream& out, const Variant& v) {
              << (v.in_two_parts ? ", gradient in two parts" : "") << (v.is_slice ? ", slices" : "");
 }
 
-class CudaHeldBatchNorm : public GpuTest {
+class CudaBatchNormVariants : public GpuTest {
  protected:
   /// Returns y and the gradients of x, weight, bias and perhaps a residual. `tensors` are those, and last y's gradient.
   /// Images take the dtype, and numbers of channels are wide.
@@ -126,7 +126,7 @@ class CudaHeldBatchNorm : public GpuTest {
 
 // Clusters of one to eight blocks hold most of these, some of them with fewer pixels than threads take. The last one is
 // too large. The results of slices have another layout.
-TEST_F(CudaHeldBatchNorm, AgreesWithTheCpu) {
+TEST_F(CudaBatchNormVariants, AgreesWithTheCpu) {
   const Shape shapes[] = {{3, 8, 2, 1},    {3, 32, 5, 7},   {40, 64, 6, 6},  {128, 512, 4, 4},
                           {96, 256, 8, 8}, {33, 256, 9, 7}, {128, 64, 8, 8}, {9, 64, 31, 31}};
   const Variant variants[] = {{},
@@ -141,14 +141,47 @@ TEST_F(CudaHeldBatchNorm, AgreesWithTheCpu) {
     for (const Variant& v : variants) expect_agreement(shape, v, {DType::f32, DType::bf16, DType::f16});
 }
 
-// Each block takes whole parts of these, and then a share of the rest that is less than a row of its threads.
-TEST_F(CudaHeldBatchNorm, LargerImagesAgreeWithTheCpu) {
+// Each block takes whole parts of such images, and then a share of the rest with fewer pixels than it has rows.
+constexpr std::int64_t many = 67;  // images of 64 channels and 32x32 pixels
+
+TEST_F(CudaBatchNormVariants, LargerImagesAgreeWithTheCpu) {
   for (const Variant& v : {Variant{}, Variant{.has_residual = true, .in_two_parts = true}})
-    expect_agreement({67, 64, 32, 32}, v, {DType::f32, DType::bf16});
+    expect_agreement({many, 64, 32, 32}, v, {DType::f32, DType::bf16});
+}
+
+/// Compares the running statistics after a step of momentum 1 with those of f64 on the CPU.
+void expect_statistics(const Tensor& x) {
+  const NoGrad no_grad;
+  const auto statistics = [](const Tensor& of, DType dtype) {
+    const Tensor mean = zeros({of.size(1)}, dtype, of.device()), var = zeros_like(mean);
+    batch_norm(of, {}, {}, mean, var, true, 1);
+    return std::pair(mean, var);
+  };
+  const auto [mean, var] = statistics(x, DType::f32);
+  const auto [expected_mean, expected_var] = statistics(to(x, Device::cpu(), DType::f64), DType::f64);
+  EXPECT_TRUE(all_close(mean, expected_mean, 1e-6, 1e-6));
+  EXPECT_TRUE(all_close(var, expected_var, 1e-5, 1e-7));
+}
+
+TEST_F(CudaBatchNormVariants, StatisticsIncludeTheRest) {
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+    SCOPED_TRACE(dtype);
+    const Tensor x = channels_last(zeros({many, 64, 32, 32}, dtype, gpu));
+    index(x, {Slice(0, 3)}) = 1;  // these are taken last
+    expect_statistics(x);
+  }
+}
+
+TEST_F(CudaBatchNormVariants, StatisticsKeepSmallDifferencesOfLargeNumbers) {
+  for (const auto& [dtype, least, step] : {std::tuple(DType::bf16, 256, 2.0), std::tuple(DType::f16, 1000, 0.5)}) {
+    SCOPED_TRACE(dtype);
+    const Tensor is_larger = to(random_tensor({many, 64, 32, 32}, DType::f32) > 0, DType::f32);
+    expect_statistics(channels_last(to(is_larger * step + least, gpu, dtype)));
+  }
 }
 
 // Sums of such numbers are beyond f32.
-TEST_F(CudaHeldBatchNorm, ChannelsOfOneValueHaveNoVariance) {
+TEST_F(CudaBatchNormVariants, ChannelsOfOneValueHaveNoVariance) {
   const NoGrad no_grad;
   for (const Shape& shape : {Shape{8, 64, 4, 4}, Shape{9, 64, 31, 31}, Shape{67, 64, 32, 32}}) {
     const Tensor x = channels_last(full(shape, 3e38, DType::bf16, gpu)), var = zeros({64}, DType::f32, gpu);

@@ -34,11 +34,11 @@ class CudaWiden : public GpuTest {
 };
 
 TEST_F(CudaWiden, TakesAnySizeAndAlignment) {
-  for (const std::int64_t most : {5000, 5 << 20}) {  // short chunks, and long ones that are more than the blocks
+  for (const std::int64_t most : {5000, 5 << 20}) {  // short chunks, and long ones
     Pairs pairs;
     for (const DType dtype : {DType::bf16, DType::f16})
       for (const std::int64_t size : {std::int64_t{1}, std::int64_t{0}, std::int64_t{8}, std::int64_t{1023}, most + 5})
-        for (const std::int64_t start : {0, 1, 8})
+        for (const std::int64_t start : {0, 1, 4, 8})
           for (const std::int64_t to_start : {0, 1, 4})
             if (size < 1 << 20 || start + to_start < 2)
               pairs.add(narrow(random_there({size + 8}, dtype), 0, start, size),
