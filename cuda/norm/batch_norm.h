@@ -26,8 +26,8 @@ inline constexpr int widest_held = 8;        ///< threads side by side
 inline constexpr int most_held_blocks = 64;  ///< blocks of a launch; each fills a multiprocessor
 /// Threads of a block. Few large blocks leave little to combine.
 inline constexpr int run_threads = 512;
-/// Returns the arrangement for `pixels` pixels of `vectors` times 16 bytes, if one launch can hold them with 4 pixels a
-/// thread, or 8 if that is the most.
+/// Returns an arrangement for `pixels` pixels of `vectors` times 16 bytes, or none if they do not fit into one launch.
+/// A thread holds 4 pixels, or 8 if 4 are too few and `most_per_thread` is 8.
 std::optional<HeldTiles> held_tiles(std::int64_t vectors, std::int64_t pixels, int most_per_thread = 8);
 /// Whether backward needs a first pass, for sums over each channel.
 bool has_sums(const BatchNormBackwardArgs& args);

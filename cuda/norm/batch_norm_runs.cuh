@@ -17,7 +17,7 @@ template <int lanes>
 constexpr int widest_run = lanes > 1 ? 8 : 32;
 
 /// How the pixels of an image are dealt to runs: in parts of some pixels for each thread, and the rest in one share for
-/// each run. Shares of the last runs may be smaller.
+/// each run. Shares of the last runs may be smaller or empty.
 struct Deal {
   std::int64_t pixels, rest;
   std::int64_t of_run, part, share;  // pixels of a run in whole parts, in one of them, and in its share

@@ -67,7 +67,7 @@ __device__ Packed<T, n> load(const T* from) {
   return Packed<T, n>::load(from);
 }
 
-/// As load(). The L2 cache evicts vectors of 16 bytes before others, as nobody reads them again soon.
+/// Loads as load(), for data that nobody reads again soon: the L2 cache evicts vectors of 16 bytes before others.
 template <int n, class T>
 __device__ Packed<T, n> load_once(const T* from) {
   if constexpr (sizeof(Packed<T, n>) == 16)

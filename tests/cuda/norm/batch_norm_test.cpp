@@ -124,8 +124,8 @@ class CudaBatchNormVariants : public GpuTest {
   }
 };
 
-// Clusters of one to eight blocks hold most of these, some of them with fewer pixels than threads take. The last one is
-// too large. The results of slices have another layout.
+// Clusters of one to eight blocks hold most of these, some of them with fewer pixels than threads take. Some are too
+// large in f32 or with a residual, and the last one always. The results of slices have another layout.
 TEST_F(CudaBatchNormVariants, AgreesWithTheCpu) {
   const Shape shapes[] = {{3, 8, 2, 1},    {3, 32, 5, 7},   {40, 64, 6, 6},  {128, 512, 4, 4},
                           {96, 256, 8, 8}, {33, 256, 9, 7}, {128, 64, 8, 8}, {9, 64, 31, 31}};
