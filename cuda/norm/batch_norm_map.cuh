@@ -16,7 +16,7 @@ constexpr int map_blocks = 4;
 
 template <class T, int lanes, class F, class P>
 __global__ void __launch_bounds__(block_size, map_blocks) map_kernel(F f, P pixels, T* y, MapInputs<T, F::inputs> x) {
-  // Pixels of a thread; more would fill its registers.
+  // The pixels that a thread loads at once. More would fill its registers.
   constexpr int at_once = P::are_even && (F::inputs == 1 || sizeof(T) == 4) ? 2 : 1;
   const std::int64_t c = first_channel<lanes>(), step = gridDim.y * blockDim.y;
   std::int64_t at[at_once][F::inputs + 1], p = blockIdx.y * blockDim.y + threadIdx.y;

@@ -1,5 +1,8 @@
 // The mean and variance of each channel, and the update of the running statistics.
 #include "bytetape/cuda/norm/batch_norm.h"
+
+#include <bit>
+
 #include "bytetape/cuda/norm/batch_norm_moments.cuh"
 #include "bytetape/cuda/norm/batch_norm_runs.cuh"
 

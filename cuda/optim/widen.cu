@@ -18,10 +18,12 @@ struct CopySlot {
   std::int64_t size;
 };
 
-/// Widens `size` elements, a multiple of four. A warp stores adjacent vectors of 16 bytes.
+constexpr int lanes = 4;  // elements of a vector, which has 16 bytes in f32
+
+/// Widens `size` elements, a multiple of `lanes`. A warp stores adjacent vectors.
 template <class T>
 __device__ void widen_vectors(const T* from, float* to, int size) {
-  constexpr int lanes = 4, step = block_size * lanes, at_once = 4;
+  constexpr int step = block_size * lanes, at_once = 4;
   for (int first = threadIdx.x * lanes; first < size; first += at_once * step) {
     Packed<T, lanes> narrow[at_once];
 #pragma unroll
@@ -42,7 +44,7 @@ __global__ void __launch_bounds__(block_size)
   for_each_chunk(table, [&](const WidenSlot& slot, std::int64_t begin, std::int64_t size) {
     const T* from = static_cast<const T*>(slot.from) + begin;
     float* to = slot.to + begin;
-    const std::int64_t whole = is_aligned(from, 8) & is_aligned(to) ? size / 4 * 4 : 0;
+    const std::int64_t whole = is_aligned(from, lanes * sizeof(T)) & is_aligned(to) ? size / lanes * lanes : 0;
     widen_vectors(from, to, static_cast<int>(whole));
     for (std::int64_t i = whole + threadIdx.x; i < size; i += block_size) to[i] = widened(from[i]);
   });
